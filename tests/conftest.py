@@ -21,16 +21,14 @@ from naming import OpsOfRow
 TESTS = pathlib.Path(__file__).parent
 # Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-if bk.default_library().build_info.get("device") == "fibers":  # which brings a cuda.bindings of its own
+if bk.default_library().build_info.get("device") == "fibers":  # the fibers build provides a cuda.bindings of its own
     sys.path.insert(0, str(TESTS / "gpu_on_threads" / "device"))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """Guarantees of one backend alone are collected only with its library, programs of kernels on fibers only with the
-    fibers library, those of stack use not under a sanitizer, what PyTorch, JAX and type checkers are told only where
-    they are installed.
-    """
+    """Skips files that do not apply: tests of another backend, programs of kernels on fibers without the fibers library,
+    stack tests under a sanitizer, and tests of PyTorch, JAX and type checkers where these are not installed."""
     needs = {"test_jax": "jax", "test_jax_on_cuda": "jax", "test_types": "basedpyright"}.get(collection_path.stem)
     needs = "torch" if collection_path.stem.startswith("test_torch") else needs
     if needs is not None and not importlib.util.find_spec(needs):
@@ -46,7 +44,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 
 
 def has_device(framework: str | None) -> bool:
-    """Whether the framework, or for None any of them, has arrays on the device."""
+    """Whether the framework, or for None any framework, has arrays on the device."""
     sys.path.insert(0, str(TESTS / "gpu"))
     from frameworks import FRAMEWORKS
 
@@ -72,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class FailuresAtOnce:
-    """A run may end by a limit on its time, or with its machine, before pytest lists what failed."""
+    """Prints failures at once, since a run may end by a time limit, or with its machine, before pytest lists them."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -80,7 +78,7 @@ class FailuresAtOnce:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a library of some families or dtypes (BARACUDA_LIB), tests by op and dtype are those of what it has."""
+    """Drops ops and dtypes that a library of some families or dtypes (BARACUDA_LIB) does not have."""
     info, left_out = bk.default_library().build_info, set()
     if {"families", "dtypes"} & info.keys():
         symbols = set(bk.default_library().symbols())
@@ -102,13 +100,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def of_other_dtypes(dtypes: set[str]) -> set[str]:
-    """Ops whose dtype T is none of these, though their row has one of these."""
+    """Ops whose dtype T is none of these, although their row has one of these."""
     return {op.name for op in ops().values() if dtypes & {*op.row.slots.get("T", ())} and op.slots["T"] not in dtypes}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """An item of a row is a loop over its ops, of which all that fail are named; the first one's traceback is shown."""
+    """Runs an item of a row as a loop over its ops; names all that fail and shows the first traceback."""
     ops_of_row = pyfuncitem.funcargs.get("op")
     if not isinstance(ops_of_row, OpsOfRow):
         return None
@@ -134,7 +132,7 @@ def token_of(value: object) -> str | None:
 
 
 def one_a_row(names: Collection[str], dtypes: Collection[str] = ()) -> set[str]:
-    """Of each row the first op of dtype f32, or the first; and the first of each of dtypes."""
+    """The first op of each row in f32, or the first at all; and the first of each of dtypes."""
     chosen: dict[tuple[str, str | None], Op] = {}
     for op in ops().values():
         for key in {None, op.slots.get("T")} & {None, *dtypes} if op.name in names else ():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What functions and plans must give, from the entries of the oracle, and operands on which a wrong one shows.
+"""Expected results of functions and plans, from the entries of the oracle, and operands that expose a wrong function.
 
-Accuracy at the edges is the business of test_ops; for tests that use this the right function of the right operands
-must come out. Results are those for exact operands, in float64.
+Accuracy at the edges is tested by test_ops; these values only tell that the right function of the right operands comes
+out. Results are those for exact operands, in float64.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from tools.oracle.function import Binary, Ternary, Unary
 from tools.oracle.pairs import Partial
 from tools.oracle.reals import wide
 
-# Functions that tests/cases know, and the oracle does not, as entries; and numbers of a call where an entry has none.
+# Functions that tests/cases know and the oracle does not, as entries; and parameters of a call where an entry has none.
 WITHOUT_ENTRY = {
     "lerp": Binary(
         "lerp",
@@ -25,18 +25,18 @@ WITHOUT_ENTRY = {
     "affine": Unary("affine", forward=lambda x, a, b: fused(a, x, b, "f64"), parameters=((1.5, -0.25),)),
 }
 NUMBERS = {"lerp": tuple((weight,) for weight in WEIGHTS)}
-REACH, EDGE = 7, 1 / 16  # arguments are drawn up to the one, and as far as the other from where a domain ends
+REACH, EDGE = 7, 1 / 16  # arguments are drawn up to REACH, and no closer than EDGE to the end of a domain
 
 
 def entry(name):
-    """The entry of a function of baracuda.functions, of a gradient that of its function; None if there is none."""
+    """The entry of a function of baracuda.functions, for a gradient that of its function; None if there is none."""
     spec = specs()[name]
     row = spec.row.name
     return WITHOUT_ENTRY.get(name.removesuffix("_backward")) or entry_of(row, function_of(row, spec.function))
 
 
 def has_value(f):
-    """Whether f is an entry with a formula of floats."""
+    """Whether f is an entry with a formula on floats."""
     return isinstance(f, (Unary, Binary, Ternary)) and f.forward is not None
 
 
@@ -45,7 +45,7 @@ def has_gradient(f):
 
 
 def intervals(f):
-    """Where operands are drawn: of a function of one argument all that is near 0 in its domain."""
+    """Intervals that operands are drawn from: for a function of one argument, its domain near 0."""
     if isinstance(f, Unary):
         low, high = f.ordinary or f.domain
         return [(max(low + EDGE, -REACH), min(high - EDGE, REACH))]
@@ -55,13 +55,13 @@ def intervals(f):
 
 
 def choices(f):
-    """Tuples of numbers to call f with, of moderate size; an empty one if f takes none."""
+    """Tuples of parameters to call f with, of moderate size; an empty one if f takes none."""
     given = NUMBERS.get(f.name) or getattr(f, "parameters", ()) or (getattr(f, "timed", ()),)
     return [numbers for numbers in given if all(abs(number) <= 100 for number in numbers)]
 
 
 def value(f, *operands, numbers=()):
-    """f of the operands, broadcast against one another."""
+    """f of the operands, which are broadcast against one another."""
     shape = np.broadcast_shapes(*map(np.shape, operands))
     operands = [np.atleast_1d(np.asarray(x, np.float64)) for x in operands]
     with np.errstate(all="ignore"):
@@ -76,7 +76,7 @@ def value(f, *operands, numbers=()):
 def gradients(f, dy, *operands, numbers=()):
     """The gradient of each operand in the shape of dy, before any sum over axes along which an operand was broadcast.
 
-    The operand of a Unary is what its gradient is computed from, x or y.
+    For a Unary the operand is what its gradient reads, x or y.
     """
     flat = [np.atleast_1d(np.asarray(x, np.float64)) for x in (dy, *operands)]
     with np.errstate(all="ignore"):
@@ -89,7 +89,7 @@ def gradients(f, dy, *operands, numbers=()):
 
 
 def gated(f, x, axis):
-    """a gate(b) of the halves of x along the axis."""
+    """a gate(b) for the halves a, b of x along the axis."""
     a, b = np.split(x, 2, axis)
     return np.asarray(a * f.gate(wide(b)), np.float64)
 
@@ -101,7 +101,7 @@ def gated_gradient(f, dy, x, axis):
 
 
 def stored(values, dtype):
-    """The values as an array of the dtype holds them: what is too large is infinity."""
+    """The values rounded to the dtype: too large ones become infinity."""
     with np.errstate(over="ignore"):
         return np.asarray(values, np.float64).astype(dtype).astype(np.float64)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for plan tests: a library that records calls, operands at made-up addresses."""
+"""Stand-ins for plan tests: a library that records calls, and operands at made-up addresses."""
 
 import baracuda as bk
 from baracuda import _ffi
@@ -12,9 +12,9 @@ SHAPE = (3, 4)
 
 
 class FakeLibrary(bk.Library):
-    """Records calls in place of making them; every workspace has `size` bytes, every launch returns `status`.
+    """Records calls instead of making them; every workspace has `size` bytes, every launch returns `status`.
 
-    What does not fit the op table fails: an op that does not exist, or another number of arguments.
+    An op that does not exist, or another number of arguments than the op table has, fails.
     """
 
     def __init__(self, backend="cuda", size=1000):
@@ -95,7 +95,7 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
     return bk.BinaryParamPlan.select(None, descriptor, **options)
 
 
-# Fields of a descriptor of every forward op; a gradient has those of its op, or its own.
+# Fields of a descriptor of every forward op; a gradient takes those of its op, or its own.
 EXAMPLES = {
     "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
@@ -185,9 +185,9 @@ EXAMPLES = {
     **dict.fromkeys(("WeightedMultilabelSoftMargin", "WeightedMultilabelSoftMarginTarget"), (5, 7, MEAN)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
-        f"{of}{fold}": (6, 5, 4)
+        f"{of}{reduction}": (6, 5, 4)
         for of in ("Segment", "UnsortedSegment")
-        for fold in ("Sum", "Mean", "Max", "Min", "Prod", *(("MaxOrZero", "MinOrZero") if of == "Segment" else ()))
+        for reduction in ("Sum", "Mean", "Max", "Min", "Prod", *(("MaxOrZero", "MinOrZero") if of == "Segment" else ()))
     },
 }  # fmt: skip
 ELEMENTS = {
@@ -196,7 +196,7 @@ ELEMENTS = {
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip
-PLANS = sorted(word for words in bk._OPS.values() for word in words.split())  # those that stand for an op
+PLANS = sorted(word for words in bk._OPS.values() for word in words.split())  # plans that launch an op
 
 
 def example_descriptor(name):
@@ -205,7 +205,7 @@ def example_descriptor(name):
 
 
 def example_args(name, **changes):
-    """Contiguous views of different memory, of every operand."""
+    """Contiguous views of separate memory for every operand."""
     plan = example_plan(name)
     views = {
         operand.name: raw(operand.extents, operand.dtypes[0], (k + 1) << 20) for k, operand in enumerate(plan.operands)
@@ -214,7 +214,7 @@ def example_args(name, **changes):
 
 
 def args_of(plan, **views):
-    """The Args of a plan, of views by the names of its operands."""
+    """The Args of a plan from views named by operand."""
     fields = {}
     for name, view in views.items():
         if "[" in name:
@@ -225,7 +225,7 @@ def args_of(plan, **views):
 
 
 def view_of(args, name):
-    """The view that Args have for an operand."""
+    """The view of an operand in Args."""
     field, _, entry = name.partition("[")
     return getattr(args, field)[int(entry[:-1])] if entry else getattr(args, field)
 
@@ -255,5 +255,5 @@ def launch(plan, *views, **named):
 
 
 def apart(count, shape=SHAPE, dtype=bk.f32, **options):
-    """Views of different memory."""
+    """Views of separate memory."""
     return [raw(shape, dtype, (k + 1) << 20, **options) for k in range(count)]

@@ -9,7 +9,7 @@ import pytest
 
 from baracuda._optable import ops
 
-MOST_OPS = 40  # of an item, so that processes share the tests of large rows
+MOST_OPS = 40  # ops of an item, so that processes share the tests of large rows
 
 
 def describe(value: object) -> str:
@@ -26,7 +26,7 @@ class Tries:
                 assert ...
     """
 
-    MOST = 12  # that are shown
+    MOST = 12  # failures that are shown
 
     def __init__(self):
         self.failures: list[str] = []
@@ -53,9 +53,8 @@ class OpsOfRow(list):
 
 
 def each_row(names: Iterable[str]) -> pytest.MarkDecorator:
-    """Parametrises a test by `op`. An item is a row of the op tables. It calls the test for each of the row's ops that
-    are among names and reports those that fail. A row of many ops has several items.
-    """
+    """Parametrises a test by `op`. Each row of the op tables is an item, which calls the test for those of the row's
+    ops that are among names and reports those that fail. A row of many ops has several items."""
     rows: dict[str, list[str]] = {}
     for op in names:
         rows.setdefault(ops()[op].row.name, []).append(op)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a result may be from the float64 reference: the only place with numbers, each with its reason.
+"""Error bounds of results against the float64 reference: all numbers are here, each with its reason.
 
 A class gives the error that the op's arithmetic may have made *before* its last rounding. The result must then lie
 between the roundings of reference - error and reference + error to the storage dtype, so the one rounding at the store
-(with its ties, subnormals and overflow) is held to exactly, and an error of 0 asks for the correctly rounded value.
+(with its ties, subnormals and overflow) must be exact, and an error of 0 requires the correctly rounded value.
 
 The classes take an Expected `e` and the format `f` of the arithmetic.
 
 The class "ulp" is for functions of single values. It compares with a reference of more digits than the storage dtype
-and counts the error of the stored result in units of its last place; tools/oracle/bounds.py has the bounds, 0 for exact
+and counts the error of the stored result in units in the last place; tools/oracle/bounds.py has the bounds, 0 for exact
 ones.
 """
 
@@ -49,37 +49,38 @@ class Format(typing.NamedTuple):
     lost: float
 
 
-# In units of 2^-23 of the result, of f32 sums of 2^15 to 2^20 positive terms. Terms are added in stretches of about the
-# root of their number, and so are the stretches: some hundred roundings of a random sign each way. One after another
-# they would err by 10 to 60.
+# Bound in units of 2^-23 of the result for f32 sums of 2^15 to 2^20 positive elements. Sums are blocked by about the
+# square root of the length, twice, which makes some hundred roundings of random sign. A running sum would err by 10 to
+# 60.
 LONG_SUM = 6.0
 
-# In the same units, of the variance of values whose mean is large and of what is made of it: the values are exact in
-# f32, a shift by one of them costs nothing, and sums of some thousand differences are as good as those of small values.
+# Bound in the same units for the variance, and results made of it, of values with a large mean: the values are exact in
+# f32, subtracting one of them is exact, and sums of some thousand differences are as accurate as those of small values.
 LARGE_MEAN = 6.0
 
 CLASSES: dict[str, typing.Callable[..., typing.Any]] = {}
 
 
 def bound(function: typing.Callable[..., typing.Any]) -> typing.Callable[..., typing.Any]:
-    """Makes the function, of an Expected and a Format, a tolerance class of its name."""
+    """Makes the function of an Expected and a Format a tolerance class of its name."""
     CLASSES[function.__name__] = function
     return function
 
 
 def format_of(dtype: str) -> Format:
     compute = COMPUTE[dtype]
-    # NVIDIA's f32 additions in global memory flush subnormal operands and results to 0 (PTX ISA, `red`), no others do.
+    # NVIDIA's f32 atomic additions in global memory flush subnormal operands and results to 0 (PTX ISA, `red`), no
+    # others do.
     lost = SMALLEST_NORMAL["f32"] if dtype == "f32" else 0.0
     return Format(UNIT_ROUNDOFF[compute], UNIT_ROUNDOFF[dtype], SMALLEST[compute], SMALLEST[dtype], lost)
 
 
 def summation(n):
-    """Relative growth of the error of n terms, in u.
+    """Relative growth of the error of a sum of n elements, in u.
 
-    At most n - 1 whatever the order, hence 0 for a single term. For long sums of terms of random sign or rounding the
-    errors are independent and grow with the square root; 2 sqrt(n) + 2 is many standard deviations away, because it is
-    applied to the sum of magnitudes.
+    It is at most n - 1 whatever the order, hence 0 for a single element. For long sums of elements of random sign or
+    rounding the errors are independent and grow with the square root; 2 sqrt(n) + 2 is many standard deviations away,
+    because it is applied to the sum of magnitudes.
     """
     n = np.asarray(n, np.float64)
     return np.minimum(np.maximum(n - 1, 0), 2 + 2 * np.sqrt(n))
@@ -87,174 +88,175 @@ def summation(n):
 
 @bound
 def exact(_e, _f):
-    """Moves: the source, with the sign of a zero."""
+    """Copies: the source's value, with the sign of a zero."""
     return 0.0
 
 
 @bound
 def pointwise(e, f):
-    """`count` roundings of intermediate results no larger than `terms`; 0 where they vanish."""
-    return e.count * (f.u * e.terms + f.tiny * (e.terms > 0))
+    """`count` roundings of intermediate results no larger than `magnitude`; 0 where they vanish."""
+    return e.count * (f.u * e.magnitude + f.tiny * (e.magnitude > 0))
 
 
 @bound
 def total(e, f):
-    """A sum of `count` terms in the compute type."""
-    return summation(e.count) * f.u * e.terms
+    """A sum of `count` elements in the compute type."""
+    return summation(e.count) * f.u * e.magnitude
 
 
 @bound
 def total_of_products(e, f):
-    """As total; each term is rounded once before it is added."""
-    return (summation(e.count) + 1) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    """A sum of `count` elements, each of which is rounded once before it is added."""
+    return (summation(e.count) + 1) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 @bound
-def product(e, f):
-    """A sum of `count` products, and a few steps after it: the textbook's bound, linear in the count, since what
-    tensor cores add is cut off rather than rounded, always to the same side. Activations at most increase an error by
-    a fifth, and have one of their own.
-    """
-    return 1.2 * (e.count + 8) * (f.u * e.terms + f.tiny * (e.terms > 0))
+def gemm(e, f):
+    """A sum of `count` products and a few steps after it: the textbook's bound, linear in the count, since tensor cores
+    truncate instead of rounding, always to the same side. Activations increase an error by at most a fifth, and have
+    one of their own."""
+    return 1.2 * (e.count + 8) * (f.u * e.magnitude + f.tiny * (e.magnitude > 0))
 
 
 @bound
-def cut_product(e, f):
-    """As product, of fp8 by warp groups or cuBLASLt: tensor cores align 32 products and the sum to the largest of them,
-    and cut each off at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of 128 terms, whose sums are added in
-    f32. None of these is larger than the terms' magnitudes together.
-    """
-    return product(e, f) + 4 * 33 * 2.0**-13 * e.terms
+def truncated(e, f):
+    """fp8 GEMM by warpgroups or cuBLASLt: on top of `gemm`, tensor cores align 32 products and the accumulator to
+    the largest of them and truncate each at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of K = 128, whose
+    sums are added in f32. None of these is larger than the whole magnitude."""
+    return gemm(e, f) + 4 * 33 * 2.0**-13 * e.magnitude
 
 
 @bound
-def split_product(e, f):
-    """As product; what multiplies is f32 in two parts of TF32, whose products lack 3 parts in 2^22 of each term."""
-    return product(e, f) + 12 * f.u * e.terms
+def gemm_3xtf32(e, f):
+    """3xTF32 GEMM: on top of `gemm`, operands are f32 split into two TF32, whose products lack 3 parts in 2^22 of
+    each."""
+    return gemm(e, f) + 12 * f.u * e.magnitude
 
 
 @bound
 def mean(e, f):
-    """A bag's sum, of terms already divided by the count: the quotient is rounded too, and the sum before it.
+    """The mean of a bag as a sum of quotients: each quotient is rounded, and the sum before it.
 
     A bag may hold one row many times, so the errors have one sign and grow with the length.
     """
-    return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.terms + f.tiny, 0)
+    return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.magnitude + f.tiny, 0)
 
 
 @bound
 def total_of_quotients(e, f):
-    """A bag adds one and the same term to a row many times, so the errors have one sign and grow with the length.
+    """Gradients of bags: one and the same element is added to a row many times, so the errors have one sign and grow
+    with the length.
 
-    A mean's terms were rounded to the storage dtype first, as its spec says.
+    The summands of a mean were rounded to the storage dtype first, as its spec says.
     """
-    return np.maximum(e.count - 1, 0) * f.u * e.terms + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
+    return np.maximum(e.count - 1, 0) * f.u * e.magnitude + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
 
 
 @bound
 def atomic_total(e, f):
-    """Additions in memory, each rounded to storage: with 16 bits their errors have one sign and grow with the length.
+    """Atomic additions, each rounded to storage: in 16 bits their errors have one sign and grow with the length.
 
-    The factor covers the growth of the partial sums themselves. Where storage is the compute type this is total.
+    The last factor covers the growth of the partial sums themselves. Where storage is the compute type this is `total`.
     """
     n = np.maximum(e.count - 1, 0)
-    rounded = total(e, f) if f.s == f.u else n * f.s * e.terms * (1 + n * f.s)
+    rounded = total(e, f) if f.s == f.u else n * f.s * e.magnitude * (1 + n * f.s)
     return rounded + e.count * f.lost
 
 
 @bound
 def atomic_product(e, f):
-    """`count` multiplications in memory, each rounded to storage."""
+    """`count` atomic multiplications, each rounded to storage."""
     n = np.asarray(e.count) if f.s != f.u else 0
-    return pointwise(e, f) + n * f.s * e.terms * (1 + n * f.s) + n * f.tiny_s * (np.asarray(e.terms) > 0)
+    return pointwise(e, f) + n * f.s * e.magnitude * (1 + n * f.s) + n * f.tiny_s * (np.asarray(e.magnitude) > 0)
 
 
 @bound
 def atomic_reduced(e, f):
-    """Sums, products or means combined in memory, where additions may drop subnormals."""
+    """Sums, products or means combined by atomics, where additions may drop subnormals."""
     return atomic_product(e, f) + e.count * f.lost
 
 
 @bound
 def atomic_total_of_quotients(e, f):
-    """total_of_quotients by additions in memory."""
+    """`total_of_quotients` by atomic additions."""
     n = np.maximum(e.count - 1, 0)
-    return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
+    return n * f.s * e.magnitude * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
 @bound
 def norm(e, f):
-    """A value made of a few products, with a sum of `count` terms among their factors.
+    """A value made of a few products, some of which have a sum of `count` elements as a factor.
 
-    Eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so `terms` has
-    for each of them the magnitude of what was added, times all that it is multiplied by.
+    There are eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so
+    `magnitude` has for each of them the sum of magnitudes, times all its factors.
     """
-    return (summation(e.count) + 8) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    return (summation(e.count) + 8) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 def ulps(op: str, dtype: str, backend: str) -> float:
-    """Bound of the class "ulp" for what an entry's `ulps` and `gradient_ulps` say, else for an ordinary function."""
+    """Bound of the class "ulp": an entry's `ulps` and `gradient_ulps`, else that of an ordinary function."""
     return ULPS.get(op, ORDINARY).of(dtype, backend)
 
 
 @bound
 def ulp(e, f):
-    """A sum of `count` terms in the compute type, each of them within its own bound before; single values: check()."""
+    """A sum of `count` elements in the compute type, each of them within its own bound before; single values use
+    check()."""
     term = 2 * max(ORDINARY.f32, COMPOSITE.f32, COMPOSITE.f64) if f.s == f.u else 2.0**-18 / f.u
-    return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    return (summation(e.count) + term) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 @bound
 def gated(e, f):
-    """A product with a composite function: 2.5 units before the last rounding, of `terms` where some cancel.
+    """A product with a composite function: 2.5 units before the last rounding, of `magnitude` where summands cancel.
 
-    `divided` is the magnitude of what an intermediate result is multiplied by that may have been subnormal; `count` is
-    0 for a single product, else 1. 16 bits are as in ULP.
+    `divided` is the magnitude of the factor of an intermediate result that may have been subnormal; `count` is 0 for a
+    single product, else 1. 16 bits are as in ULP.
     """
     relative = 5.0 if f.s == f.u else 2.0**-18 / f.u
-    return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
+    return relative * f.u * e.magnitude + f.tiny * e.divided if e.count else 0.0
 
 
 @bound
 def loss(e, f):
-    """A sum of `count` terms, each a short formula of functions that are within a few units before the last rounding,
-    which is applied to `terms`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is the
-    magnitude of what a factor that may be subnormal is multiplied by.
-    """
+    """A sum of `count` losses, each a short formula of functions that are within a few units before the last rounding,
+    which is applied to `magnitude`, the magnitudes of what is added or cancelled; 16 bits are as in ULP. `divided` is
+    the magnitude of the factors of operands that may be subnormal."""
     relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
     lost = (e.count + e.divided) * f.tiny
-    return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
+    return (summation(e.count) + relative) * f.u * e.magnitude + np.where(np.asarray(e.magnitude) > 0, lost, 0)
 
 
 @bound
 def reduction(e, f):
-    """What is collected of `count` terms, and each term's own few units: of `terms`, and of `divided` what the 16-bit
-    types' exponential leaves out (2^-18, twice)."""
+    """A reduction of `count` elements, with a few units of each element's own: in `magnitude`, and in `divided` the
+    error of the 16-bit types' exponential (2^-18, twice)."""
     rough = 2.0**-17 if f.s != f.u else 4 * f.u
-    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
+    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.magnitude + rough * e.divided, 0)
 
 
 @bound
 def scan(e, f):
-    """A running sum or product of `count` terms, and exponentials of `divided` in all: of 16 bits with errors of 2^-17,
-    which the rounding hides, else of a few units."""
+    """A running sum or product of `count` elements, and exponentials of `divided` in all: in 16 bits with errors of
+    2^-17, which the rounding hides, else of a few units."""
     exponentials = 8 * f.u if f.s == f.u else 2.0**-16
-    return summation(e.count) * f.u * e.terms + exponentials * e.divided
+    return summation(e.count) * f.u * e.magnitude + exponentials * e.divided
 
 
 @bound
 def softmax(e, f):
-    """Of `terms` the roundings of a sum of `count`, and of `divided` those of the exponentials' arguments and of what
-    is multiplied after; the exponential of the 16-bit types leaves out 2^-17 more, which the last rounding hides, and
-    what is no normal number of f32."""
+    """Softmax: in `magnitude` the roundings of a sum of `count`, and in `divided` those of the exponentials' arguments
+    and of the later products; the exponential of the 16-bit types has an error of 2^-17 more, which the last rounding
+    hides, and flushes what is subnormal in f32."""
     rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
-    return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
+    return (summation(e.count) + 4) * f.u * e.magnitude + rough * e.divided
 
 
 @bound
 def sparsemax(e, f):
-    """Distances from the largest, of which those that count are below 1: a sum of `count`, over their number."""
-    return (summation(e.count) + 4) * f.u * e.terms
+    """Sparsemax: distances from the largest logit, of which those that count are below 1: a sum of `count`, over their
+    number."""
+    return (summation(e.count) + 4) * f.u * e.magnitude
 
 
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
@@ -267,22 +269,23 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
             # The reference is computed in f64 too, so it has an error of the same kind, and is rounded once itself.
             return np.where(error > 0, 2 * error + f.u * np.abs(expected.value), 0)
         if f.s != f.u:
-            # The compute type rounds the result before the store does; what is only moved or 0 stays as it is.
+            # The compute type rounds the result before the store does; copies and zeros stay exact.
             approximate = BINARY.get(expected.op.removesuffix("_backward"))
             hidden = approximate and bk.default_library().backend in approximate.approximate
             rounding = 2.0**-16 if hidden else f.u
-            return np.where(np.asarray(expected.terms) > 0, error + rounding * np.abs(expected.value), 0)
+            return np.where(np.asarray(expected.magnitude) > 0, error + rounding * np.abs(expected.value), 0)
         return error
 
 
 def within_ulps(got, dtype: str, ref, bound: float, expected) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each value is, and its error in units. An infinity counts as the power of two that follows the largest
-    value. The units are those of the expected terms where they are larger than the value. A zero has the reference's
-    sign, unless it is a gradient that vanished, and a factor of `divided` may have been subnormal."""
-    terms = expected.terms
+    """Whether each value is within the bound, and its error in units. An infinity counts as the power of two that
+    follows the largest value. The units are those of the expected magnitude where it is larger than the value. A zero
+    has the reference's sign, unless it is a gradient that vanished, and a factor of `divided` may have been subnormal.
+    """
+    magnitude = expected.magnitude
     beyond = np.ldexp(np.longdouble(1), np.frexp(LARGEST[dtype])[1])
     near, value = (np.clip(v.astype(np.longdouble), -beyond, beyond) for v in (ref, got))
-    exponent = np.frexp(np.where(np.isnan(near), 0, np.maximum(np.abs(near), terms)))[1] - DIGITS[dtype]
+    exponent = np.frexp(np.where(np.isnan(near), 0, np.maximum(np.abs(near), magnitude)))[1] - DIGITS[dtype]
     exponent = np.clip(exponent, LEAST[dtype], np.frexp(LARGEST[dtype])[1] - DIGITS[dtype])
     factor = np.where(np.isfinite(expected.divided), expected.divided, 0) * SMALLEST[COMPUTE[dtype]]
     error = np.maximum(np.abs(value - near) - 128 * factor, 0) / np.ldexp(np.longdouble(1), exponent)
@@ -292,7 +295,7 @@ def within_ulps(got, dtype: str, ref, bound: float, expected) -> tuple[np.ndarra
 
 
 def hex_of(bits) -> str:
-    """Of one element, of 16 bytes too."""
+    """The bits of one element in hexadecimal, also of 16 bytes."""
     return hex(int.from_bytes(np.asarray(bits).tobytes(), "little"))
 
 
@@ -308,7 +311,7 @@ def report(name: str, got, ref, good, dtype: str, what: str) -> None:
 
 
 def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> None:
-    """Assert that the values `got` of storage `dtype` are within the class of the reference. NaN matches NaN."""
+    """Asserts that the values `got` of storage `dtype` are within the class of the reference. NaN matches NaN."""
     ref = np.asarray(expected.value)
     assert got.shape == ref.shape, f"{name}: shape {got.shape}, expected {ref.shape}"
     if dtype in COMPLEX:
@@ -335,7 +338,7 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
 
 
 def check_bits(name: str, bits: np.ndarray, expected: np.ndarray, dtype: str) -> None:
-    """Assert equal bits, whatever they stand for."""
+    """Asserts equal bits, whatever they encode."""
     bad = np.argwhere(bits != expected)
     if len(bad):
         first = tuple(int(i) for i in bad[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""alibi and its gradients."""
+"""ALiBi and its gradients."""
 
 import math
 
@@ -50,8 +50,8 @@ def alibi_backward(draw, shape, kind="normal", null=()):
 def alibi_backward_reference(problem):
     dy = problem.arrays["dy"]
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = dy.values * distance(dy.shape)
-        total, size = terms.sum((0, 2, 3)), np.abs(terms).sum((0, 2, 3))
+        summands = dy.values * distance(dy.shape)
+        total, size = summands.sum((0, 2, 3)), np.abs(summands).sum((0, 2, 3))
     count = math.prod(dy.shape) // max(dy.shape[1], 1)
     expected = {"da": Expected(dy.values), "dslope": Expected(total, count, size)}
     return {name: e for name, e in expected.items() if name not in problem.null}
@@ -97,7 +97,7 @@ CASES = (
             *bad_calls(("dy", "da", "dslope"), ("dy",)),
             Bad("no_gradient", 2, r"da and dslope are both NULL", null=("da", "dslope")),
         ),
-        # without scores the slopes still have gradients: only no head at all is nothing to do
+        # without scores the slopes still have gradients: only an op without heads has nothing to do
         idle=(Idle("no_heads", {"heads": 0}),),
     ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ SHAPES = {"plain": (3, 5, 7), "one": (1,), "row": (1000,), "rank0": (), "none": 
 
 
 def check(draw, shape, faults=(), bound=100, *, other=None, is_sorted=False, strides=None):
-    """Indices in range, sorted, but for (position, index) of `faults`."""
+    """Sorted indices in range, except for (position, index) of `faults`."""
     values = np.sort(draw.rng.integers(0, bound, math.prod(shape))) if bound else np.zeros(math.prod(shape), np.int64)
     low, high = LIMITS[draw.dtype]
     for position, index in faults:
@@ -51,7 +51,7 @@ CASES = (
             "unsorted": lambda d: check(d, (300,), [(200, 0)]),
             "padding": lambda d: check(d, (300,), [(20, 255), (40, 255), (250, 100)], other=255),
             "nothing_fits": lambda d: check(d, (5,), bound=0),
-            "turned": lambda d: check(d, (20, 30), [(17, 99), (400, 101)], is_sorted=True, strides=(1, 20)),
+            "permuted": lambda d: check(d, (20, 30), [(17, 99), (400, 101)], is_sorted=True, strides=(1, 20)),
             "backwards": lambda d: check(d, (6, 50), [(170, 101)], strides=(-50, 1)),
             "still": lambda d: check(d, (4, 60), bound=1, strides=(0, 1)),
         },

@@ -14,7 +14,7 @@ SUM, MEAN = 0, 1
 def bag_lengths(draw, name, bags):
     if name == "even":
         return np.full(bags, 5)
-    if name == "ragged":  # a third of them empty
+    if name == "ragged":  # a third of the bags is empty
         return np.where(draw.rng.random(bags) < 0.3, 0, draw.rng.integers(1, 12, bags))
     if name == "one_long":
         lengths = np.ones(bags, np.int64)
@@ -26,7 +26,7 @@ def bag_lengths(draw, name, bags):
 
 
 def offsets_of(draw, starts, total, move):
-    """The starts as `move` makes them, since a caller may get them wrong; wide ones whose low halves would be valid."""
+    """The starts after `move`, since a caller may get them wrong; i64 ones have low halves that would be valid."""
     moved = np.asarray(move(starts, total) if move else starts, np.int64)
     if draw.offset == "i64":
         moved = np.where(moved >= 2**31 - 1, 2**32 + 1, np.where(moved <= -(2**31), -(2**32) + 1, moved))
@@ -54,18 +54,18 @@ def bag(
     return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays, null=null)
 
 
-def kept_by_bag(problem):
-    """The indices that each bag keeps."""
+def valid_by_bag(problem):
+    """The indices that each bag sums."""
     s = problem.scalars
     indices, offsets = problem.arrays["indices"].values, problem.arrays["offsets"].values
-    ends = np.append(offsets[1:], s["total_indices"])[: s["num_bags"]]  # the last one where no offset ends it
+    ends = np.append(offsets[1:], s["total_indices"])[: s["num_bags"]]  # the last bag ends with the indices
     for start, end in zip(np.clip(offsets, 0, s["total_indices"]), np.clip(ends, 0, s["total_indices"])):
         inside = indices[start:end]
         yield inside[(inside >= 0) & (inside < s["num_embeddings"]) & (inside != s["padding_idx"])]
 
 
 def with_last_offset(make):
-    """A problem whose last bag ends one index before the others do."""
+    """A problem whose extra last offset ends the last bag one index early."""
 
     def made(draw, bags, rows, dim, mode=SUM, **options):
         problem = make(draw, bags, rows, dim, mode, **options)
@@ -81,10 +81,10 @@ def bag_reference(problem):
     weight, s = problem.arrays["weight"].values, problem.scalars
     value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, kept in enumerate(kept_by_bag(problem)):
-            divisor = max(len(kept), 1) if s["mode"] == MEAN else 1
-            value[b], size[b] = weight[kept].sum(0) / divisor, np.abs(weight[kept]).sum(0) / divisor
-            count[b] = len(kept)
+        for b, valid in enumerate(valid_by_bag(problem)):
+            divisor = max(len(valid), 1) if s["mode"] == MEAN else 1
+            value[b], size[b] = weight[valid].sum(0) / divisor, np.abs(weight[valid]).sum(0) / divisor
+            count[b] = len(valid)
     return {"out": Expected(value, count, size)}
 
 
@@ -103,13 +103,13 @@ def bag_backward_reference(problem):
     value = problem.arrays["dweight"].values.copy()
     size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, kept in enumerate(kept_by_bag(problem)):
-            term = dout[b] / len(kept) if s["mode"] == MEAN and len(kept) else dout[b]
-            np.add.at(value, kept, term)
-            np.add.at(size, kept, np.abs(term))
-            np.add.at(count, kept, 1)
-            if s["mode"] == MEAN and len(kept) > 1:
-                np.add.at(divided, kept, np.abs(term))
+        for b, valid in enumerate(valid_by_bag(problem)):
+            term = dout[b] / len(valid) if s["mode"] == MEAN and len(valid) else dout[b]
+            np.add.at(value, valid, term)
+            np.add.at(size, valid, np.abs(term))
+            np.add.at(count, valid, 1)
+            if s["mode"] == MEAN and len(valid) > 1:
+                np.add.at(divided, valid, np.abs(term))
     return {"dweight": Expected(value, count, size, divided)}
 
 
@@ -124,7 +124,7 @@ def clamped(starts, total):
 
 
 def shuffled(starts, total):
-    """Falling and rising: bags that are empty, and bags that overlap."""
+    """Not sorted: bags that are empty, and bags that overlap."""
     return starts[np.random.default_rng(len(starts)).permutation(len(starts))]
 
 
@@ -157,7 +157,7 @@ def problems(make, *, any_offsets):
     add("no_embeddings", 9, 0, 5)
     add("padding_wraps", 41, 5, 6, padding=2**32 + 2)
     add("padding_negative", 41, 5, 6, padding=-100)
-    for mode, name in ((SUM, "sum"), (MEAN, "mean")):  # longer than what one group of threads takes, and than one tile
+    for mode, name in ((SUM, "sum"), (MEAN, "mean")):  # longer than one group of threads takes, and than one tile
         add(f"{name}_long_bags", 5, 900, 12, mode, lengths=(3, 1500, 0, 700, 40))
         add(f"{name}_long_wide", 3, 50, 260, mode, lengths=(600, 1, 2600))
     add("long_hot_row", 60, 40, 132, lengths="even", spread="giant")
@@ -188,7 +188,7 @@ NOTHING_OUT = (Idle("no_bags", {"num_bags": 0}), Idle("no_columns", {"embedding_
 NOTHING_ADDED = tuple(Idle(f"no_{e}", {e: 0}) for e in ("total_indices", "num_embeddings"))
 
 
-ZEROS = {  # an operand that is not read may be NULL
+ZEROS = {  # operands that are not read may be NULL
     "no_indices_null": lambda d: bag(d, 13, 7, 5, MEAN, lengths="empty", null=("weight", "indices", "offsets")),
     "no_embeddings_null": lambda d: bag(d, 9, 0, 5, null=("weight", "indices", "offsets")),
 }

@@ -1,46 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of a table with every option in one: of rows by index and of bags, by frequency or not."""
+"""Gradients of an embedding table with every option: of rows by index and of bags, scaled by frequency or not."""
 
 import dataclasses
 
 import numpy as np
 
 from .embedding import MEAN, bag_backward, problems
-from .embedding_rows import NO_ROWS, embedding_backward, kept_of, row_bad_calls, row_problems
-from .embedding_weighted import bad, kept_by_bag, weighted
+from .embedding_rows import NO_ROWS, embedding_backward, row_bad_calls, row_problems, valid_of
+from .embedding_weighted import bad, valid_by_bag, weighted
 from .model import Array, Bad, Case, Expected, Idle
 
 
 def frequencies(problem):
-    """How often the indices name each row; 1 for all where nothing is divided by it."""
+    """How often the indices name each row; 1 for all where gradients are not scaled by frequency."""
     indices, s = problem.arrays["indices"].values, problem.scalars
     if not s["scale_grad_by_freq"]:
         return np.ones(s["num_embeddings"])
-    return np.bincount(indices[kept_of(problem)].astype(np.int64), minlength=s["num_embeddings"])
+    return np.bincount(indices[valid_of(problem)].astype(np.int64), minlength=s["num_embeddings"])
 
 
 def rows_backward(draw, n, rows, dim, *more, **options):
-    """By frequency but for about one in four."""
+    """Gradients are scaled by frequency in about three problems of four."""
     problem = embedding_backward(draw, n, rows, dim, *more, **options)
     problem.scalars["scale_grad_by_freq"] = int((n + rows + dim) % 4 > 0)
     return problem
 
 
 def rows_reference(problem):
-    dout, kept, often = problem.arrays["dout"].values, kept_of(problem), frequencies(problem)
-    rows, value = problem.arrays["indices"].values[kept], problem.arrays["dweight"].values.copy()
+    dout, valid, often = problem.arrays["dout"].values, valid_of(problem), frequencies(problem)
+    rows, value = problem.arrays["indices"].values[valid], problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = dout[kept] / often[rows, None]
-        np.add.at(value, rows, terms)
-        np.add.at(size, rows, np.abs(terms))
+        summands = dout[valid] / often[rows, None]
+        np.add.at(value, rows, summands)
+        np.add.at(size, rows, np.abs(summands))
         np.add.at(count, rows, 1)
     return {"dweight": Expected(value, count + 2 * (count > 1), size)}
 
 
 def bags_backward(draw, bags, rows, dim, mode=0, **options):
-    """Half of them with weights, and all of 5 columns; half with the last bag's end among the offsets, three in four by
-    frequency. The extents say which, so that a captured problem has others of its kind."""
+    """Half of the problems have weights, and all with 5 columns; half have the last bag's end among the offsets; three
+    in four scale by frequency. The extents decide, so that a captured problem can be replayed with others of its kind.
+    """
     by_weights, has_last, by_frequency = bags % 2, rows % 2, (bags + rows + dim) % 4
     problem = weighted(bag_backward)(draw, bags, rows, dim, MEAN if has_last else 0, **options)
     problem.scalars |= {"mode": mode, "scale_grad_by_freq": int(by_frequency > 0)}
@@ -57,19 +58,20 @@ def bags_reference(problem):
         scales = np.ones(len(indices))
     size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
+        for b, k in enumerate(valid_by_bag(problem)):
             rows, bag_divisor = indices[k], len(k) if s["mode"] == MEAN and len(k) else 1
-            terms = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
-            np.add.at(value, rows, terms)
-            np.add.at(size, rows, np.abs(terms))
+            summands = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
+            np.add.at(value, rows, summands)
+            np.add.at(size, rows, np.abs(summands))
             np.add.at(count, rows, 1)
             if bag_divisor > 1:
-                np.add.at(divided, rows, np.abs(terms))
+                np.add.at(divided, rows, np.abs(summands))
     return {"dweight": Expected(value, count + 3 * (count > 1), size, divided)}
 
 
 def sparse(make):
-    """A problem of a dense gradient, whose table is zeros of which the rows that are named are given."""
+    """A problem of a dense gradient as one whose outputs are the table's rows that indices name, their values and
+    count."""
 
     def made(draw, *args, **options):
         problem = make(draw, *args, **options)
@@ -83,7 +85,7 @@ def sparse(make):
 
 
 def sparse_reference(dense, positions):
-    """`positions` are those that are kept, of which a problem has bags or none."""
+    """`positions` selects the indices that are summed, of a problem with or without bags."""
 
     def of(problem):
         s, (n,) = problem.scalars, problem.arrays["indices"].shape
@@ -94,18 +96,18 @@ def sparse_reference(dense, positions):
             found = found[:0]
         rows = np.full(n, -1)
         rows[: len(found)] = found
-        sums, parts = dense(whole)["dweight"], {}
-        for name in ("value", "count", "terms", "divided"):
+        sums, columns = dense(whole)["dweight"], {}
+        for name in ("value", "count", "magnitude", "divided"):
             of_rows = np.zeros((n, s["embedding_dim"]))
             of_rows[: len(found)] = np.broadcast_to(getattr(sums, name), table.shape)[found]
-            parts[name] = of_rows
-        return {"rows": Expected(rows), "values": Expected(**parts), "count": Expected(np.array([len(found)]))}
+            columns[name] = of_rows
+        return {"rows": Expected(rows), "values": Expected(**columns), "count": Expected(np.array([len(found)]))}
 
     return of
 
 
-def kept_positions(problem):
-    return np.concatenate([np.zeros(0, np.int64), *kept_by_bag(problem)]).astype(np.int64)
+def valid_positions(problem):
+    return np.concatenate([np.zeros(0, np.int64), *valid_by_bag(problem)]).astype(np.int64)
 
 
 ROWS = ("dout", "indices", "dweight")
@@ -136,13 +138,13 @@ CASES = (
             "no_embeddings": lambda d: sparse(rows_backward)(d, 9, 0, 5),
             "no_indices": lambda d: sparse(rows_backward)(d, 0, 9, 5),
         },
-        reference=sparse_reference(rows_reference, kept_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
+        reference=sparse_reference(rows_reference, valid_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
         bad=row_bad_calls((*ROWS[:2], *SPARSE)), idle=(),
     ),
     Case(
         row="embedding_bag_sparse_backward{I}{O}_{T}",
         problems=problems(sparse(bags_backward), any_offsets=False),
-        reference=sparse_reference(bags_reference, kept_positions),
+        reference=sparse_reference(bags_reference, valid_positions),
         tolerance=SPARSE_CLASSES, plain="d5", large="large",
         bad=(
             *(b for b in bad("dout", "values", "rows", "count") if "0" not in b.name), ODD_WEIGHTS, *MODES,

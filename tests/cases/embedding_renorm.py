@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""embedding_renorm: rows of a table cut to a norm."""
+"""embedding_renorm: scales rows of a table down to a maximal norm."""
 
 import math
 
@@ -11,13 +11,13 @@ from .segment import DISTRIBUTIONS, distribution
 
 
 def norms_of(weight, p):
-    """In more digits than float64 has; of the largest element and the quotients by it."""
+    """Norms in more digits than float64 has, by the largest element and the quotients by it."""
     size = np.abs(np.asarray(weight, np.longdouble))
     largest = size.max(1, initial=0)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         quotients = size / np.where(largest > 0, largest, 1)[:, None]
         norm = largest * (quotients**p).sum(1) ** (np.longdouble(1) / p) if math.isfinite(p) else largest
-    return np.where(np.isfinite(largest), norm, largest)  # NaN where there is one: max() keeps it
+    return np.where(np.isfinite(largest), norm, largest)  # NaN where there is one: max() propagates it
 
 
 def bound_between(norms):
@@ -47,11 +47,11 @@ def reference(problem):
     named = np.zeros(len(weight), bool)
     named[np.unique(indices[(indices >= 0) & (indices < len(weight))])] = True
     cut = named & (norms > s["max_norm"])
-    value, terms = np.asarray(weight, np.longdouble).copy(), np.zeros(weight.shape)
+    value, magnitude = np.asarray(weight, np.longdouble).copy(), np.zeros(weight.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         value[cut] *= (s["max_norm"] / (norms[cut] + np.longdouble(1e-7)))[:, None]
-    terms[cut] = np.abs(value[cut]).astype(np.float64)
-    return {"out": Expected(value, (weight.shape[1] + 24) * max(1.0, 1 / p) + 16, np.nan_to_num(terms))}
+    magnitude[cut] = np.abs(value[cut]).astype(np.float64)
+    return {"out": Expected(value, (weight.shape[1] + 24) * max(1.0, 1 / p) + 16, np.nan_to_num(magnitude))}
 
 
 def problems():

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from .embedding import MEAN, NOTHING_OUT, WIDTHS, bad_calls, bag, kept_by_bag, problems
+from .embedding import MEAN, NOTHING_OUT, WIDTHS, bad_calls, bag, problems, valid_by_bag
 from .model import Array, Bad, Case, Expected, Idle, Problem
 from .segment import DISTRIBUTIONS, distribution
 
@@ -18,15 +18,15 @@ def embedding(draw, n, rows, dim, padding=-1, spread="uniform", kind="normal", n
     return Problem(scalars_of(n, rows, dim, padding), arrays, null=null)
 
 
-def kept_of(problem):
+def valid_of(problem):
     indices, s = problem.arrays["indices"].values, problem.scalars
     return (indices >= 0) & (indices < s["num_embeddings"]) & (indices != s["padding_idx"])
 
 
 def embedding_reference(problem):
-    weight, kept = problem.arrays["weight"].values, kept_of(problem)
-    value = np.zeros((len(kept), problem.scalars["embedding_dim"]), weight.dtype)
-    value[kept] = weight[problem.arrays["indices"].values[kept]]
+    weight, valid = problem.arrays["weight"].values, valid_of(problem)
+    value = np.zeros((len(valid), problem.scalars["embedding_dim"]), weight.dtype)
+    value[valid] = weight[problem.arrays["indices"].values[valid]]
     return {"out": Expected(value)}
 
 
@@ -37,13 +37,13 @@ def embedding_backward(draw, n, rows, dim, padding=-1, spread="uniform", kind="n
 
 
 def embedding_backward_reference(problem):
-    dout, kept = problem.arrays["dout"].values, kept_of(problem)
+    dout, valid = problem.arrays["dout"].values, valid_of(problem)
     value = problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
-    rows = problem.arrays["indices"].values[kept]
+    rows = problem.arrays["indices"].values[valid]
     with np.errstate(invalid="ignore", over="ignore"):
-        np.add.at(value, rows, dout[kept])
-        np.add.at(size, rows, np.abs(dout[kept]))
+        np.add.at(value, rows, dout[valid])
+        np.add.at(size, rows, np.abs(dout[valid]))
         np.add.at(count, rows, 1)
     return {"dweight": Expected(value, count, size)}
 
@@ -90,15 +90,15 @@ def bag_max(draw, *args, **options):
 def bag_max_reference(problem):
     weight, s = problem.arrays["weight"].values, problem.scalars
     value, row = np.zeros((s["num_bags"], s["embedding_dim"])), np.full((s["num_bags"], s["embedding_dim"]), -1)
-    for b, kept in enumerate(kept_by_bag(problem)):
-        for k in kept.astype(np.int64):
+    for b, valid in enumerate(valid_by_bag(problem)):
+        for k in valid.astype(np.int64):
             wins = (row[b] < 0) | (weight[k] > value[b])
             value[b], row[b] = np.where(wins, weight[k], value[b]), np.where(wins, k, row[b])
     return {"out": Expected(value), "out_index": Expected(row)}
 
 
 def with_end(draw, bags, rows, dim, mode=0, **options):
-    """By the mode of sums, which maxima have not, the last bag ends where another offset says."""
+    """A mode of sums, which maxima do not have, says whether an extra offset ends the last bag."""
     problem = bag_max(draw, bags, rows, dim, **options)
     problem.scalars["include_last_offset"] = int(mode == MEAN)
     if mode == MEAN:
@@ -113,7 +113,7 @@ def without_end(draw, bags, rows, dim, mode=0, **options):
 
 
 def bag_max_problems(make=without_end):
-    """Those of sums."""
+    """The problems of bag sums."""
 
     return problems(make, any_offsets=True)
 

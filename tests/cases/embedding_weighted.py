@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of embeddings whose indices have weights, and the gradients of the table and of the weights."""
+"""Embedding bags with weighted indices, and the gradients of the table and of the weights."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .model import Array, Bad, Case, Expected, Idle
 
 
 def weighted(make):
-    """A problem of embedding_bag; by its mode the last bag ends where another offset says."""
+    """A problem of embedding_bag; its mode decides whether an extra offset ends the last bag."""
 
     def made(draw, bags, rows, dim, mode=0, **options):
         problem = make(draw, bags, rows, dim, **options)
@@ -36,8 +36,8 @@ def weights_backward(draw, *args, **options):
 forward, backward = weighted(bag), weighted(bag_backward)
 
 
-def kept_by_bag(problem):
-    """Positions of the indices that each bag keeps."""
+def valid_by_bag(problem):
+    """Positions of the indices that each bag sums."""
     s, arrays = problem.scalars, problem.arrays
     indices, offsets, total = arrays["indices"].values, arrays["offsets"].values, s["total_indices"]
     ends = offsets[1:] if s["include_last_offset"] else np.append(offsets[1:], total)
@@ -52,9 +52,9 @@ def reference(problem):
     weight, scales = problem.arrays["weight"].values, problem.arrays.get("per_sample_weights").values
     value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
-            terms = scales[k, None] * weight[indices[k]]
-            value[b], size[b], count[b] = terms.sum(0), np.abs(terms).sum(0), len(k)
+        for b, k in enumerate(valid_by_bag(problem)):
+            summands = scales[k, None] * weight[indices[k]]
+            value[b], size[b], count[b] = summands.sum(0), np.abs(summands).sum(0), len(k)
     return {"out": Expected(value, count, size)}
 
 
@@ -63,10 +63,10 @@ def backward_reference(problem):
     scales, value = problem.arrays["per_sample_weights"].values, problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
-            terms = scales[k, None] * dout[b]
-            np.add.at(value, indices[k], terms)
-            np.add.at(size, indices[k], np.abs(terms))
+        for b, k in enumerate(valid_by_bag(problem)):
+            summands = scales[k, None] * dout[b]
+            np.add.at(value, indices[k], summands)
+            np.add.at(size, indices[k], np.abs(summands))
             np.add.at(count, indices[k], 1)
     return {"dweight": Expected(value, count + (count > 1), size)}
 
@@ -76,9 +76,9 @@ def weights_reference(problem):
     dout, weight = problem.arrays["dout"].values, problem.arrays["weight"].values
     value, size = np.zeros((2, s["total_indices"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
-            terms = weight[indices[k]] * dout[b]
-            value[k], size[k] = terms.sum(1), np.abs(terms).sum(1)
+        for b, k in enumerate(valid_by_bag(problem)):
+            summands = weight[indices[k]] * dout[b]
+            value[k], size[k] = summands.sum(1), np.abs(summands).sum(1)
     return {"dper_sample_weights": Expected(value, s["embedding_dim"], size)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with an epilogue."""
+"""GEMM with an epilogue, and batched GEMM."""
 
 import dataclasses
 import functools
@@ -13,11 +13,11 @@ from tools.oracle.numerics import FP8, LARGEST, LIMITS, is_float, round_to
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem
 
-SIDES = 40  # products of up to so many rows, columns and terms are drawn at random
+SIDES = 40  # random problems have M, N and K up to this
 
 
 def rounded_to_tf32(values):
-    """To 11 significant bits, ties away from zero; what f32 holds."""
+    """Rounds to 11 significant bits, ties away from zero; NaN and infinities are unchanged."""
     bits = np.asarray(values, np.float32).view(np.uint32)
     special = (bits & 0x7F800000) == 0x7F800000
     return np.where(special, bits, (bits + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
@@ -32,15 +32,15 @@ def silu(z):
     return z / (1 + np.exp(-np.clip(z, -700, 700)))
 
 
-ACTIVATIONS = {  # as C numbers them
+ACTIVATIONS = {  # the C ABI's names of activations
     "": lambda z: z, "relu": lambda z: np.where(z > 0, z, 0), "gelu": gelu, "silu": silu,
     "gelu_tanh": lambda z: np.asarray(gelu_tanh(z), float),
 }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
-    """What a row computes: how B lies, whether factors are rounded to TF32, and what a C of NULL is."""
+class RowTraits:
+    """Traits of a row: how B is stored, whether operands are rounded to TF32, and what a NULL C means."""
 
     layout: str
     tf32: bool = False
@@ -48,7 +48,7 @@ class Kind:
 
 
 def matrix(draw, rows, columns, gap=0, kind="normal", dtype="", batch=()):
-    """Rows `gap` elements apart; `batch` is empty or the number of matrices and their distance."""
+    """A matrix whose rows are `gap` elements apart; `batch` is empty or the number of matrices and their stride."""
     shape, strides = (rows, columns), (columns + gap, 1)
     if batch:
         shape, strides = (batch[0], *shape), (batch[1], *strides)
@@ -58,17 +58,17 @@ def matrix(draw, rows, columns, gap=0, kind="normal", dtype="", batch=()):
 
 
 def product(
-    draw, m, n, k, *, kind_of=Kind("rcr"), gaps=(0, 0, 0, 0), numbers=(1, 0), null=(), values="normal", bias=""
+    draw, m, n, k, *, traits=RowTraits("rcr"), gaps=(0, 0, 0, 0), coeffs=(1, 0), null=(), values="normal", bias=""
 ):
-    """gaps are those behind the rows of A, B, C and D; numbers are alpha and beta; bias is its dtype."""
+    """`gaps` follow the rows of A, B, C and D; `coeffs` are alpha and beta; `bias` is the bias's dtype."""
     whole = not is_float(draw.dtype)
-    shape_b = (n, k) if kind_of.layout == "rcr" else (k, n)
+    shape_b = (n, k) if traits.layout == "rcr" else (k, n)
     arrays = {
         "a": matrix(draw, m, k, gaps[0], values), "b": matrix(draw, *shape_b, gaps[1], values),
         "c": matrix(draw, m, n, gaps[2], "small" if whole else "normal"),
         "d": Array(draw.dtype, (m, n), None, (n + gaps[3], 1)),
     }  # fmt: skip
-    if "c" in null and kind_of.null_c == "d" and numbers[1]:
+    if "c" in null and traits.null_c == "d" and coeffs[1]:
         arrays["d"] = matrix(draw, m, n, gaps[3], "normal")
     if bias:
         arrays["bias"] = draw.integers((n,), "small", dtype=bias) if bias == "i32" else draw.floats((n,), dtype=bias)
@@ -80,13 +80,13 @@ def product(
             for value in (np.nan, np.inf, -np.inf):
                 cells.flat[draw.rng.integers(cells.size)] = value
             arrays[name].values = round_to(cells, draw.dtype)
-    scalars = {"m": m, "n": n, "k": k, "alpha": float(numbers[0]), "beta": float(numbers[1])}
+    scalars = {"m": m, "n": n, "k": k, "alpha": float(coeffs[0]), "beta": float(coeffs[1])}
     scalars |= {f"ld{name}": arrays[name].strides[0] for name in "abcd"}
     return Problem(scalars, arrays, null=tuple(null), function=draw.function)
 
 
 def expected(p, a, b, c, bias):
-    """The epilogue of a b, both as matrices of float64 or integers."""
+    """The epilogue applied to a b, both matrices of float64 or integers."""
     whole = not is_float(p.arrays["d"].dtype)
     alpha, beta = p.scalars["alpha"], p.scalars["beta"]
     if whole:
@@ -99,71 +99,71 @@ def expected(p, a, b, c, bias):
     with np.errstate(invalid="ignore", over="ignore"):
         z = alpha * np.matmul(a, b) + beta * c + bias
         largest = LARGEST[p.arrays["d"].dtype] if p.arrays["d"].dtype in FP8 else np.inf  # fp8 saturates
-        terms = np.abs(alpha) * np.matmul(np.abs(a), np.abs(b)) + np.abs(beta * c) + np.abs(bias)
+        magnitude = np.abs(alpha) * np.matmul(np.abs(a), np.abs(b)) + np.abs(beta * c) + np.abs(bias)
         z = np.clip(ACTIVATIONS[p.function](z), -largest, largest)
-        return {"d": Expected(z, count=p.scalars["k"], terms=np.where(np.isnan(terms), 0, terms))}
+        return {"d": Expected(z, count=p.scalars["k"], magnitude=np.where(np.isnan(magnitude), 0, magnitude))}
 
 
-def product_reference(p, kind):
+def product_reference(p, traits):
     arrays = p.arrays
     a, b = arrays["a"].values, arrays["b"].values
-    if kind.layout == "rcr":
+    if traits.layout == "rcr":
         b = b.T
-    if kind.tf32:
+    if traits.tf32:
         a, b = rounded_to_tf32(a), rounded_to_tf32(b)
     c = np.zeros(arrays["d"].shape)
     if p.scalars["beta"] and "c" not in p.null:
         c = arrays["c"].values
-    elif p.scalars["beta"] and kind.null_c == "d":
+    elif p.scalars["beta"] and traits.null_c == "d":
         c = arrays["d"].values
     bias = arrays["bias"].values if "bias" in arrays and "bias" not in p.null else np.zeros(arrays["d"].shape[1])
     return expected(p, a, b, c, bias)
 
 
 def drawn(seed):
-    """Extents and gaps of a small product."""
+    """Random extents and gaps of a small product."""
     rng = np.random.default_rng(seed)
     return tuple(map(int, rng.integers(1, SIDES, 3, endpoint=True))), tuple(map(int, rng.integers(0, 4, 4)))
 
 
 def every_side():
-    """Extents and gaps of small products, of which each extent is every number from 1 to SIDES once."""
+    """Extents and gaps of small products, in which each extent takes every value from 1 to SIDES once."""
     rng = np.random.default_rng(40)
     extents = zip(*[rng.permutation(SIDES) + 1 for _ in range(3)])
     return [(tuple(map(int, each)), tuple(map(int, rng.integers(0, 4, 4)))) for each in extents]
 
 
-def problems(kind, whole, bias, bias_may_be_null):
-    numbers = (2.0**-6, 0.5) if whole else (0.75, -1.5)
+def problems(traits, whole, bias, bias_may_be_null):
+    coeffs = (2.0**-6, 0.5) if whole else (0.75, -1.5)
 
     def case(m, n, k, **more):
-        more = {"numbers": (numbers[0], 0), **more}
+        more = {"coeffs": (coeffs[0], 0), **more}
         return lambda d: product(
-            d, m, n, k, kind_of=kind, bias={"U": d.other, "T": d.dtype}.get(bias, bias) or "", **more
+            d, m, n, k, traits=traits, bias={"U": d.other, "T": d.dtype}.get(bias, bias) or "", **more
         )
 
     table = {
-        "plain": case(7, 9, 11, numbers=numbers, gaps=(0, 0, 0, 0)),
-        "gaps": case(21, 33, 35, numbers=numbers, gaps=(1, 3, 2, 5)),
-        "small": case(40, 24, 48, numbers=numbers),
-        "one": case(1, 1, 1, numbers=(1, 0) if not whole else (0.5, 0)),
-        "no_terms": case(5, 6, 0, numbers=numbers),
-        "no_terms_beta0": case(5, 6, 0),
-        "row": case(1, 130, 70, numbers=numbers),
-        "column": case(131, 1, 70, numbers=numbers),
+        "plain": case(7, 9, 11, coeffs=coeffs, gaps=(0, 0, 0, 0)),
+        "gaps": case(21, 33, 35, coeffs=coeffs, gaps=(1, 3, 2, 5)),
+        "small": case(40, 24, 48, coeffs=coeffs),
+        "one": case(1, 1, 1, coeffs=(1, 0) if not whole else (0.5, 0)),
+        "zero_k": case(5, 6, 0, coeffs=coeffs),
+        "zero_k_beta0": case(5, 6, 0),
+        "row": case(1, 130, 70, coeffs=coeffs),
+        "column": case(131, 1, 70, coeffs=coeffs),
         "tile": case(128, 128, 64),
-        "past_tile": case(129, 130, 68, numbers=numbers),
-        "short_of_tile": case(127, 63, 33, numbers=numbers, gaps=(1, 1, 1, 1)),
-        "large": case(150, 201, 517, numbers=(2.0**-12, 0.5) if whole else numbers),
-        "null_c": case(19, 18, 17, numbers=numbers, null=("c",)),
+        "past_tile": case(129, 130, 68, coeffs=coeffs),
+        "short_of_tile": case(127, 63, 33, coeffs=coeffs, gaps=(1, 1, 1, 1)),
+        "large": case(150, 201, 517, coeffs=(2.0**-12, 0.5) if whole else coeffs),
+        "null_c": case(19, 18, 17, coeffs=coeffs, null=("c",)),
         "null_c_beta0": case(19, 18, 17, null=("c",)),
     }
     for k, (extents, gaps) in enumerate(every_side()):
-        table[f"drawn{k}"] = case(*extents, numbers=numbers if k % 2 else (numbers[0], 0), gaps=gaps)
+        table[f"drawn{k}"] = case(*extents, coeffs=coeffs if k % 2 else (coeffs[0], 0), gaps=gaps)
     if not whole:
-        table["special"] = case(24, 17, 40, numbers=numbers, values="special")
+        table["special"] = case(24, 17, 40, coeffs=coeffs, values="special")
     if bias and bias_may_be_null:
-        table["null_bias"] = case(9, 10, 13, numbers=numbers, null=("bias",))
+        table["null_bias"] = case(9, 10, 13, coeffs=coeffs, null=("bias",))
     return table
 
 
@@ -189,29 +189,29 @@ IDLE = (Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0}))
 
 
 def product_case(row):
-    kind = Kind(
+    traits = RowTraits(
         layout="rcr" if "_rcr" in row.name else "rrr",
         tf32="_t{T}" in row.name,
         null_c="zero" if "NullC::kIsZero" in row.doc or "and is zeros" in row.doc else "d",
     )
     bias = next((p for p in row.pointers if p.name == "bias"), None)
     whole = not is_float(row.slots["T"][0])
-    table = problems(kind, whole, bias and bias.dtype, bias is not None and not bias.is_required)
+    table = problems(traits, whole, bias and bias.dtype, bias is not None and not bias.is_required)
     if row.functions:
         table.pop("special", None)
     return Case(
-        row=row.name, problems=table, reference=functools.partial(product_reference, kind=kind),
-        tolerance={"d": "product"}, plain="plain", large="large", bad=bad_calls(row), idle=IDLE,
+        row=row.name, problems=table, reference=functools.partial(product_reference, traits=traits),
+        tolerance={"d": "gemm"}, plain="plain", large="large", bad=bad_calls(row), idle=IDLE,
         brief=("gaps", "past_tile", "drawn1") if row.functions or bias else (),
         full=lambda slots, row=row: slots.get("F", "relu") == "relu" and slots["T"] in ("f32", "bf16", "i8", "fp8e4m3"),
     )  # fmt: skip
 
 
 def is_elsewhere(row):
-    """Whether the case of a row stands in another file."""
+    """Whether another file has the case of the row."""
     return any(
-        part in row.name
-        for part in (
+        name in row.name
+        for name in (
             "_s4_",
             "_u4_",
             "_bin",
@@ -231,10 +231,10 @@ LAYOUTS = ("rrr", "rcr", "crr", "ccr")
 
 
 def batched(
-    draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False,
+    draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), coeffs=(0.75, 0.0), gap=0, null=(), dense=False,
     apart=3, sums=False
 ):  # fmt: skip
-    """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of `apart` elements."""
+    """`steps` are the batch strides of A, B, C and D; None leaves a gap of `apart` elements between matrices."""
     shapes = {
         "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "d": (m, n),
     }  # fmt: skip
@@ -242,15 +242,15 @@ def batched(
     for (name, (rows, columns)), step in zip(shapes.items(), steps):
         step = max(rows * (columns + gap), 1) + apart if step is None else step
         arrays[name] = matrix(draw, rows, columns, gap, batch=(batch, step))
-    if not dense and not ("c" in null and numbers[1]):
+    if not dense and not ("c" in null and coeffs[1]):
         arrays["d"].values = None
     if dense:
         del arrays["c"]
-        if not numbers[1] and is_float(draw.dtype):
+        if not coeffs[1] and is_float(draw.dtype):
             arrays["d"].values = np.full(arrays["d"].shape, np.nan)
     if sums:
         arrays["d"] = Array("i32", arrays["d"].shape, None, arrays["d"].strides)
-    scalars = {"m": m, "n": n, "k": k} | ({} if sums else {"alpha": numbers[0], "beta": numbers[1]})
+    scalars = {"m": m, "n": n, "k": k} | ({} if sums else {"alpha": coeffs[0], "beta": coeffs[1]})
     scalars |= {"batch": batch, "layout": layout} if dense else {"batch_count": batch}
     for name, array in arrays.items():
         scalars |= {f"ld{name}": array.strides[1], f"stride_{name}": array.strides[0]}
@@ -274,14 +274,14 @@ def batched_reference(p):
 
 
 BATCHED = {
-    "plain": lambda d: batched(d, 7, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
-    "gaps": lambda d: batched(d, 20, 17, 40, 2, gap=3, numbers=(1.0, 0.5)),
-    "one": lambda d: batched(d, 33, 12, 24, 1, steps=(0, 0, 0, 0), numbers=(2.0, 1.0)),
-    "shared": lambda d: batched(d, 16, 24, 32, 3, steps=(0, None, 0, None), numbers=(1.0, 1.0)),
-    "backwards": lambda d: batched(d, 6, 5, 8, 4, steps=(-48, -41, -33, -30), numbers=(1.0, 1.0)),
-    "null_c": lambda d: batched(d, 6, 5, 8, 4, null=("c",), numbers=(1.0, 1.0)),
-    "no_terms": lambda d: batched(d, 6, 5, 0, 2, numbers=(1.0, 1.0)),
-    "large": lambda d: batched(d, 130, 140, 70, 5, numbers=(1.0, 0.5)),
+    "plain": lambda d: batched(d, 7, 9, 11, 3, coeffs=(0.75, -1.5), apart=0),
+    "gaps": lambda d: batched(d, 20, 17, 40, 2, gap=3, coeffs=(1.0, 0.5)),
+    "one": lambda d: batched(d, 33, 12, 24, 1, steps=(0, 0, 0, 0), coeffs=(2.0, 1.0)),
+    "shared": lambda d: batched(d, 16, 24, 32, 3, steps=(0, None, 0, None), coeffs=(1.0, 1.0)),
+    "backwards": lambda d: batched(d, 6, 5, 8, 4, steps=(-48, -41, -33, -30), coeffs=(1.0, 1.0)),
+    "null_c": lambda d: batched(d, 6, 5, 8, 4, null=("c",), coeffs=(1.0, 1.0)),
+    "zero_k": lambda d: batched(d, 6, 5, 0, 2, coeffs=(1.0, 1.0)),
+    "large": lambda d: batched(d, 130, 140, 70, 5, coeffs=(1.0, 0.5)),
     "many": lambda d: batched(d, 16, 16, 16, 70),
 }
 
@@ -292,14 +292,14 @@ def dense_problems(layouts, rows, sums=False):
         make = functools.partial(batched, layout=layout, dense=True, sums=sums)
         few, m = min(rows, 7), min(rows, 21)
         table |= {
-            f"{LAYOUTS[layout]}_plain": lambda d, f=make, m=few: f(d, m, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
+            f"{LAYOUTS[layout]}_plain": lambda d, f=make, m=few: f(d, m, 9, 11, 3, coeffs=(0.75, -1.5), apart=0),
             f"{LAYOUTS[layout]}_gaps": lambda d, f=make, m=m: f(d, m, 33, 35, 2, gap=3),
-            f"{LAYOUTS[layout]}_one": lambda d, f=make, m=m: f(d, m, 70, 9, 1, steps=(0, 0, 0, 0), numbers=(1.0, 1.0)),
+            f"{LAYOUTS[layout]}_one": lambda d, f=make, m=m: f(d, m, 70, 9, 1, steps=(0, 0, 0, 0), coeffs=(1.0, 1.0)),
             f"{LAYOUTS[layout]}_shared": lambda d, f=make, m=m: f(d, m, 64, 40, 3, steps=(0, None, None, None)),
             f"{LAYOUTS[layout]}_weights": lambda d, f=make, m=m: f(d, m, 64, 40, 3, steps=(None, 0, None, None)),
             f"{LAYOUTS[layout]}_backwards": lambda d, f=make, m=m: f(d, m, 5, 8, 3, steps=(-200, -50, None, None)),
-            f"{LAYOUTS[layout]}_no_terms": lambda d, f=make, m=m: f(d, m, 5, 0, 2, numbers=(1.0, 2.0)),
-            f"{LAYOUTS[layout]}_no_terms_beta0": lambda d, f=make, m=m: f(d, m, 5, 0, 2),
+            f"{LAYOUTS[layout]}_zero_k": lambda d, f=make, m=m: f(d, m, 5, 0, 2, coeffs=(1.0, 2.0)),
+            f"{LAYOUTS[layout]}_zero_k_beta0": lambda d, f=make, m=m: f(d, m, 5, 0, 2),
             f"{LAYOUTS[layout]}_tiles": lambda d, f=make, m=m: f(d, min(rows, 129), 136, 72, 1),
             f"{LAYOUTS[layout]}_long": lambda d, f=make, m=m: f(d, min(rows, 3), 200, 700, 1),
             f"{LAYOUTS[layout]}_lent": lambda d, f=make, m=m: f(d, min(rows, 203), 300, 130, 2),
@@ -311,7 +311,7 @@ def dense_problems(layouts, rows, sums=False):
     first = LAYOUTS[layouts[0]]
     table["plain"] = table.pop(f"{first}_plain")
     table["large"] = lambda d: batched(
-        d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, numbers=(1.0, 0.5), sums=sums
+        d, min(rows, 150), 201, 517, 2, layout=layouts[0], dense=True, coeffs=(1.0, 0.5), sums=sums
     )
     return table
 
@@ -334,7 +334,7 @@ STEP = (Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),)
 def special_cases():
     row = ROWS[SPECIAL[0]]
     yield Case(
-        row=row.name, problems=BATCHED, reference=batched_reference, tolerance={"d": "product"}, plain="plain",
+        row=row.name, problems=BATCHED, reference=batched_reference, tolerance={"d": "gemm"}, plain="plain",
         large="large", bad=(*bad_calls(row), *STEP), idle=(*IDLE, Idle("no_batch", {"batch_count": 0})),
     )  # fmt: skip
     every = tuple([(name, (0, 1, 2, 3), 1000) for name in (SPECIAL[1], *NARROW)])
@@ -342,7 +342,7 @@ def special_cases():
         row, sums = ROWS[name], "_i32" in name
         yield Case(
             row=name, problems=dense_problems(layouts, rows, sums), reference=batched_reference,
-            tolerance={"d": "exact" if sums else "split_product" if "3x" in name else "product"}, plain="plain",
+            tolerance={"d": "exact" if sums else "gemm_3xtf32" if "3x" in name else "gemm"}, plain="plain",
             large="large",
             bad=(*bad_calls(row), *dense_bad(row, rows == 1)), idle=(*IDLE, Idle("no_batch", {"batch": 0})),
         )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of batches of products."""
+"""Gradients of batched GEMM."""
 
 import functools
 
@@ -24,7 +24,7 @@ def gradients(draw, m, n, k, batch=1, *, layout=0, alpha=0.75, gap=0, apart=3, n
 
 
 def reference(p):
-    """Of matrices that are swapped where they lie by columns, as are their gradients."""
+    """Column-major matrices are transposed, and so are their gradients."""
     s, layout = p.scalars, LAYOUTS[p.scalars["layout"]]
     dd, a, b = (p.arrays[name].values for name in ("dd", "a", "b"))
     a = np.swapaxes(a, 1, 2) if layout[0] == "c" else a
@@ -34,8 +34,8 @@ def reference(p):
     of_b = [np.swapaxes(x, 1, 2) for x in of_b] if layout[1] == "c" else of_b
     found = {"da": (of_a, s["n"]), "db": (of_b, s["m"])}
     return {
-        name: Expected(s["alpha"] * value, count=count, terms=np.abs(s["alpha"]) * terms)
-        for name, ((value, terms), count) in found.items() if name not in p.null
+        name: Expected(s["alpha"] * value, count=count, magnitude=np.abs(s["alpha"]) * magnitude)
+        for name, ((value, magnitude), count) in found.items() if name not in p.null
     }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ BAD = (
 CASES = (
     Case(
         row="gemm_dense_backward_{T}", problems=PROBLEMS, reference=reference,
-        tolerance={"da": "product", "db": "product"}, plain="plain", large="large", bad=BAD,
-        idle=(Idle("no_terms", {"k": 0}), Idle("no_batch", {"batch": 0}), Idle("nothing", {"m": 0, "n": 0})),
+        tolerance={"da": "gemm", "db": "gemm"}, plain="plain", large="large", bad=BAD,
+        idle=(Idle("zero_k", {"k": 0}), Idle("no_batch", {"batch": 0}), Idle("nothing", {"m": 0, "n": 0})),
     ),
 )  # fmt: skip

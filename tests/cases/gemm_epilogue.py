@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with all that an epilogue can do, and gated products."""
+"""GEMM with every step of the epilogue, and gated GEMM."""
 
 import functools
 
@@ -8,7 +8,7 @@ import numpy as np
 from .gemm import ACTIVATIONS, LAYOUTS, matrix, rounded_to_tf32
 from .model import Bad, Case, Expected, Idle, Problem
 
-KINDS = tuple(ACTIVATIONS.values())
+BY_ACTIVATION = tuple(ACTIVATIONS.values())
 OPTIONAL = ("c", "bias", "row_bias", "row_scale", "column_scale", "r", "z")
 ROW = "gemm_epilogue_{T}"
 TF32, WIDE, GATED = "gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}", "gemm_gated_{T}"
@@ -28,9 +28,9 @@ def pitches(arrays, *, batch=True):
 
 
 def epilogue(
-    draw, m, n, k, batch=1, *, layout=0, activation=0, numbers=(0.75, -1.5), gap=0, null=(), shared=(), values="normal",
+    draw, m, n, k, batch=1, *, layout=0, activation=0, coeffs=(0.75, -1.5), gap=0, null=(), shared=(), values="normal",
 ):  # fmt: skip
-    """Matrices named in `shared` are one for the whole batch; those of a batch lie 3 elements apart."""
+    """Matrices named in `shared` serve the whole batch; those of a batch lie 3 elements apart."""
     of_d = draw.other or draw.dtype
     sizes = {
         "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "r": (m, n),
@@ -48,18 +48,18 @@ def epilogue(
             of_d if name in "crzd" else "",
             (batch, step),
         )
-    if not ("c" in null and numbers[1]):
+    if not ("c" in null and coeffs[1]):
         arrays["d"].values = None
     arrays["z"].values = None
     of_steps = {"bias": (n, ""), "row_bias": (m, ""), "row_scale": (m, "compute"), "column_scale": (n, "compute")}
     for name, (size, kind) in of_steps.items():
         arrays[name] = draw.floats((size,), dtype=compute_of(draw.dtype) if kind else "")
     scalars = {"m": m, "n": n, "k": k, "batch": batch, "layout": layout, "activation": activation, "backend": 0}
-    scalars |= {"alpha": numbers[0], "beta": numbers[1]} | pitches(arrays)
+    scalars |= {"alpha": coeffs[0], "beta": coeffs[1]} | pitches(arrays)
     return Problem(scalars, arrays, null=tuple(null))
 
 
-def factors(p, b, *, tf32=False):
+def operands(p, b, *, tf32=False):
     a, b = p.arrays["a"].values, p.arrays[b].values
     layout = LAYOUTS[p.scalars["layout"]]
     a = np.swapaxes(a, -1, -2) if layout[0] == "c" else a
@@ -69,23 +69,23 @@ def factors(p, b, *, tf32=False):
 
 def reference(p, tf32=False):
     s, arrays = p.scalars, {name: array.values for name, array in p.arrays.items() if name not in p.null}
-    a, b = factors(p, "b", tf32=tf32)
+    a, b = operands(p, "b", tf32=tf32)
     scale = np.full((s["m"], s["n"]), s["alpha"])
     scale = scale * arrays["row_scale"][:, None] if "row_scale" in arrays else scale
     scale = scale * arrays["column_scale"] if "column_scale" in arrays else scale
     with np.errstate(invalid="ignore", over="ignore"):
-        z, terms = scale * np.matmul(a, b), np.abs(scale) * np.matmul(np.abs(a), np.abs(b))
+        z, magnitude = scale * np.matmul(a, b), np.abs(scale) * np.matmul(np.abs(a), np.abs(b))
         more = [arrays["bias"]] if "bias" in arrays else []
         more += [arrays["row_bias"][:, None]] if "row_bias" in arrays else []
         more += [s["beta"] * arrays["c" if "c" in arrays else "d"]] if s["beta"] else []
         for each in more:
-            z, terms = z + each, terms + np.abs(each)
-        terms = np.where(np.isnan(terms), 0, terms)
-        found = {} if "z" in p.null else {"z": Expected(z, count=s["k"], terms=terms)}
-        d = KINDS[s["activation"]](z)
+            z, magnitude = z + each, magnitude + np.abs(each)
+        magnitude = np.where(np.isnan(magnitude), 0, magnitude)
+        found = {} if "z" in p.null else {"z": Expected(z, count=s["k"], magnitude=magnitude)}
+        d = BY_ACTIVATION[s["activation"]](z)
         if "r" in arrays:
-            d, terms = d + arrays["r"], terms + np.abs(arrays["r"])
-        return found | {"d": Expected(d, count=s["k"], terms=terms)}
+            d, magnitude = d + arrays["r"], magnitude + np.abs(arrays["r"])
+        return found | {"d": Expected(d, count=s["k"], magnitude=magnitude)}
 
 
 def without(*names):
@@ -95,23 +95,23 @@ def without(*names):
 PROBLEMS = {
     "plain": lambda d: epilogue(d, 7, 9, 11, activation=4),
     "batch": lambda d: epilogue(d, 7, 9, 11, 3, activation=4),
-    "none": lambda d: epilogue(d, 21, 19, 24, numbers=(0.5, 0), null=OPTIONAL),
+    "none": lambda d: epilogue(d, 21, 19, 24, coeffs=(0.5, 0), null=OPTIONAL),
     "adds": lambda d: epilogue(d, 21, 19, 24, null=OPTIONAL),
     "scales": lambda d: epilogue(d, 33, 20, 17, layout=1, null=without("row_scale", "column_scale")),
     "row_bias": lambda d: epilogue(d, 18, 40, 9, layout=2, activation=3, null=without("row_bias")),
-    "residual": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, activation=2, numbers=(1, 0), null=without("r", "bias")),
-    "residual_alone": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, numbers=(0.5, 0), gap=3, null=without("r")),
+    "residual": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, activation=2, coeffs=(1, 0), null=without("r", "bias")),
+    "residual_alone": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, coeffs=(0.5, 0), gap=3, null=without("r")),
     "residual_on_d": lambda d: epilogue(d, 21, 19, 24, 2, null=without("r")),
     "saved": lambda d: epilogue(d, 30, 26, 8, layout=1, activation=4, null=without("z", "bias")),
     "gaps": lambda d: epilogue(d, 20, 17, 40, 2, layout=2, activation=1, gap=3),
-    "both_turned": lambda d: epilogue(d, 21, 19, 24, 2, layout=3, activation=3, gap=1),
-    "both_turned_few_rows": lambda d: epilogue(d, 6, 70, 300, layout=3, activation=2),
-    "both_turned_tile": lambda d: epilogue(d, 136, 72, 64, layout=3, null=OPTIONAL, numbers=(1, 0)),
+    "both_transposed": lambda d: epilogue(d, 21, 19, 24, 2, layout=3, activation=3, gap=1),
+    "both_transposed_few_rows": lambda d: epilogue(d, 6, 70, 300, layout=3, activation=2),
+    "both_transposed_tile": lambda d: epilogue(d, 136, 72, 64, layout=3, null=OPTIONAL, coeffs=(1, 0)),
     "shared": lambda d: epilogue(d, 16, 24, 32, 3, layout=1, shared=("b", "c", "r")),
     "row": lambda d: epilogue(d, 1, 130, 70, layout=1, activation=2),
     "few_rows": lambda d: epilogue(d, 5, 64, 96, 2, activation=3),
     "column": lambda d: epilogue(d, 131, 1, 70, activation=4),
-    "no_terms": lambda d: epilogue(d, 6, 5, 0, 2, activation=2),
+    "zero_k": lambda d: epilogue(d, 6, 5, 0, 2, activation=2),
     "past_tile": lambda d: epilogue(d, 129, 130, 68, layout=1, activation=4),
     "long": lambda d: epilogue(d, 3, 40, 1500, activation=4, null=without("bias", "r")),
     "special": lambda d: epilogue(d, 24, 17, 40, values="special", null=without("bias")),
@@ -132,32 +132,32 @@ def gated(draw, m, n, k, *, layout=0, activation=3, alpha=0.75, gap=0, null=()):
 
 
 def gated_reference(p):
-    z, terms = {}, {}
-    for part in "12":
-        a, b = factors(p, f"b{part}")
-        bias = 0 if f"bias{part}" in p.null else p.arrays[f"bias{part}"].values
-        z[part] = p.scalars["alpha"] * (a @ b) + bias
-        terms[part] = np.abs(p.scalars["alpha"]) * (np.abs(a) @ np.abs(b)) + np.abs(bias)
-    k, left = p.scalars["k"], KINDS[p.scalars["activation"]](z["1"])
-    found = {f"z{x}": Expected(z[x], count=k, terms=terms[x]) for x in "12" if f"z{x}" not in p.null}
-    both = 1.1 * (terms["1"] * np.abs(z["2"]) + (np.abs(left) + 1e-3 * terms["1"]) * terms["2"])
-    return found | {"d": Expected(left * z["2"], count=k, terms=both)}
+    z, magnitude = {}, {}
+    for k in "12":
+        a, b = operands(p, f"b{k}")
+        bias = 0 if f"bias{k}" in p.null else p.arrays[f"bias{k}"].values
+        z[k] = p.scalars["alpha"] * (a @ b) + bias
+        magnitude[k] = np.abs(p.scalars["alpha"]) * (np.abs(a) @ np.abs(b)) + np.abs(bias)
+    k, left = p.scalars["k"], BY_ACTIVATION[p.scalars["activation"]](z["1"])
+    found = {f"z{x}": Expected(z[x], count=k, magnitude=magnitude[x]) for x in "12" if f"z{x}" not in p.null}
+    both = 1.1 * (magnitude["1"] * np.abs(z["2"]) + (np.abs(left) + 1e-3 * magnitude["1"]) * magnitude["2"])
+    return found | {"d": Expected(left * z["2"], count=k, magnitude=both)}
 
 
 WITHOUT_Z = ("z1", "z2")
 GATED_PROBLEMS = {
     "plain": lambda d: gated(d, 7, 9, 11),
     "columns": lambda d: gated(d, 21, 40, 24, layout=1, null=WITHOUT_Z),
-    "turned": lambda d: gated(d, 21, 19, 24, layout=2, activation=4, null=("bias1", "bias2", "z1")),
+    "transposed": lambda d: gated(d, 21, 19, 24, layout=2, activation=4, null=("bias1", "bias2", "z1")),
     "gaps": lambda d: gated(d, 20, 17, 40, layout=1, activation=2, gap=3, null=("z2",)),
     "row": lambda d: gated(d, 1, 130, 70, layout=1, null=WITHOUT_Z),
     "few_rows": lambda d: gated(d, 5, 136, 330, layout=1, null=("z1",)),
     "few_rows_wide": lambda d: gated(d, 3, 136, 330, activation=2),
     "column": lambda d: gated(d, 131, 1, 70, activation=1),
-    "no_terms": lambda d: gated(d, 6, 5, 0, activation=0),
+    "zero_k": lambda d: gated(d, 6, 5, 0, activation=0),
     "aligned": lambda d: gated(d, 64, 96, 64, layout=1, activation=4),
-    "both_turned": lambda d: gated(d, 40, 24, 35, layout=3, gap=1),
-    "both_turned_aligned": lambda d: gated(d, 64, 96, 64, layout=3, activation=4),
+    "both_transposed": lambda d: gated(d, 40, 24, 35, layout=3, gap=1),
+    "both_transposed_aligned": lambda d: gated(d, 64, 96, 64, layout=3, activation=4),
     "past_tile": lambda d: gated(d, 129, 72, 68, null=("bias1",)),
     "large": lambda d: gated(d, 150, 201, 517, layout=1),
 }
@@ -195,7 +195,7 @@ CASES = (
     *(
         Case(
             row=row, problems=PROBLEMS, reference=functools.partial(reference, tf32=row == TF32),
-            tolerance={"z": "product", "d": "product"}, plain="plain", large="large", bad=BAD,
+            tolerance={"z": "gemm", "d": "gemm"}, plain="plain", large="large", bad=BAD,
             idle=(*IDLE, Idle("no_batch", {"batch": 0})), brief=BRIEF if row != ROW else (),
             full=lambda slots, row=row: row == ROW,
         )
@@ -203,7 +203,7 @@ CASES = (
     ),
     Case(
         row=GATED, problems=GATED_PROBLEMS, reference=gated_reference,
-        tolerance={"z1": "product", "z2": "product", "d": "product"}, plain="plain", large="large", bad=GATED_BAD,
+        tolerance={"z1": "gemm", "z2": "gemm", "d": "gemm"}, plain="plain", large="large", bad=GATED_BAD,
         idle=IDLE,
     ),
 )  # fmt: skip

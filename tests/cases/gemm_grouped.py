@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups of rows, and their gradients."""
+"""Grouped GEMM (groups of rows with a weight each), and its gradients."""
 
 import functools
 import itertools
@@ -13,7 +13,7 @@ LAYOUTS = ("rrr", "rcr")
 
 
 def offsets_of(draw, rows, groups, kind):
-    """uneven: most groups are short, some empty; inside: rows before the first group and behind the last."""
+    """uneven: most groups are short, some empty; inside: there are rows before the first group and behind the last."""
     if kind == "even":
         return np.arange(groups + 1) * rows // max(groups, 1)
     cuts = np.sort(draw.rng.integers(0, rows, groups + 1, endpoint=True))
@@ -22,13 +22,13 @@ def offsets_of(draw, rows, groups, kind):
         cuts[0], cuts[-1] = 0, rows
     if kind == "outside" and groups > 1:
         cuts[0], cuts[-1] = -7, rows + 900
-    if kind == "falling" and groups > 1:  # no group has what another has: the fall is to rows that none has
+    if kind == "falling" and groups > 1:  # groups are disjoint: the offsets fall at rows that no group has
         cuts = np.array([rows, *np.full(groups, rows // 2)])
     return cuts
 
 
 def grouped(
-    draw, m, n, k, groups, *, layout=0, kind="uneven", numbers=(0.75, 0.0), gap=0, step=None, backward=False, null=(),
+    draw, m, n, k, groups, *, layout=0, kind="uneven", coeffs=(0.75, 0.0), gap=0, step=None, backward=False, null=(),
     values="normal",
 ):  # fmt: skip
     sizes = (k, n) if layout == 0 else (n, k)
@@ -44,8 +44,8 @@ def grouped(
         arrays |= {"da": draw.output((m, k)), "db": draw.output((groups, *sizes))}
     else:
         arrays["d"] = matrix(draw, m, n, gap)
-        scalars |= {"alpha": numbers[0], "beta": numbers[1]}
-        if not numbers[1]:
+        scalars |= {"alpha": coeffs[0], "beta": coeffs[1]}
+        if not coeffs[1]:
             arrays["d"].values = np.full((m, n), np.nan)
     if values == "special":
         for name in ("a", "b"):
@@ -74,11 +74,11 @@ def product(a, b):
 
 def reference(p):
     s, d = p.scalars, p.arrays["d"].values
-    sums, terms = np.zeros(d.shape), np.zeros(d.shape)
+    sums, magnitude = np.zeros(d.shape), np.zeros(d.shape)
     for g, (begin, end) in enumerate(groups_of(p)):
-        sums[begin:end], terms[begin:end] = product(p.arrays["a"].values[begin:end], b_of(p, g))
+        sums[begin:end], magnitude[begin:end] = product(p.arrays["a"].values[begin:end], b_of(p, g))
     c = s["beta"] * d if s["beta"] else np.zeros(d.shape)
-    return {"d": Expected(s["alpha"] * sums + c, count=s["k"], terms=s["alpha"] * terms + np.abs(c))}
+    return {"d": Expected(s["alpha"] * sums + c, count=s["k"], magnitude=s["alpha"] * magnitude + np.abs(c))}
 
 
 def backward_reference(p):
@@ -89,13 +89,13 @@ def backward_reference(p):
         dd, a = arrays["dd"].values[begin:end], arrays["a"].values[begin:end]
         da[begin:end], da_terms[begin:end] = product(dd, b_of(p, g).T)
         db[g], db_terms[g] = product(a.T, dd) if s["layout"] == 0 else product(dd.T, a)
-    found = {"da": Expected(da, count=s["n"], terms=da_terms), "db": Expected(db, count=s["m"], terms=db_terms)}
+    found = {"da": Expected(da, count=s["n"], magnitude=da_terms), "db": Expected(db, count=s["m"], magnitude=db_terms)}
     return {name: found[name] for name in found if name not in p.null}
 
 
 def problems(backward):
     make = functools.partial(grouped, backward=backward)
-    beta = {} if backward else {"numbers": (0.75, -1.5)}
+    beta = {} if backward else {"coeffs": (0.75, -1.5)}
     table = {
         "plain": lambda d: make(d, 13, 9, 11, 4, **beta),
         "columns": lambda d: make(d, 27, 21, 19, 5, layout=1, kind="inside", **beta),
@@ -108,7 +108,7 @@ def problems(backward):
         "many_empty": lambda d: make(d, 5, 8, 8, 70, layout=1),
         "one": lambda d: make(d, 130, 66, 40, 1, kind="inside", **beta),
         "no_group": lambda d: make(d, 6, 5, 7, 0, **beta),
-        "no_terms": lambda d: make(d, 6, 5, 0, 2, **beta),
+        "zero_k": lambda d: make(d, 6, 5, 0, 2, **beta),
         "one_row": lambda d: make(d, 1, 24, 40, 2, kind="uneven"),
         "shared": lambda d: make(d, 25, 12, 16, 3, step=0),
         "backwards": lambda d: make(d, 25, 12, 16, 3, step=-200),
@@ -147,12 +147,12 @@ def bad(backward):
 
 CASES = (
     Case(
-        row="grouped_gemm_{T}", problems=problems(False), reference=reference, tolerance={"d": "product"},
+        row="grouped_gemm_{T}", problems=problems(False), reference=reference, tolerance={"d": "gemm"},
         plain="plain", large="large", bad=bad(False), idle=(Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0})),
     ),
     Case(
         row="grouped_gemm_backward_{T}", problems=problems(True), reference=backward_reference,
-        tolerance={"da": "product", "db": "product"}, plain="plain", large="large", bad=bad(True),
-        idle=(Idle("no_terms", {"k": 0}), Idle("nothing", {"m": 0, "groups": 0})),
+        tolerance={"da": "gemm", "db": "gemm"}, plain="plain", large="large", bad=bad(True),
+        idle=(Idle("zero_k", {"k": 0}), Idle("nothing", {"m": 0, "groups": 0})),
     ),
 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices whose elements share bytes: 4-bit integers, and bits."""
+"""GEMM with packed elements: 4-bit integers, and bits."""
 
 import functools
 
@@ -15,11 +15,11 @@ SIDES = 48
 
 
 def packed(values, bits):
-    """Along the last axis, the first element the lowest; what a row lacks of its last byte is 0."""
+    """Packs along the last axis, the first element in the lowest bits; a row's last byte is padded with 0."""
     count = 8 // bits
     values = np.pad(values & ((1 << bits) - 1), (*((0, 0),) * (values.ndim - 1), (0, -values.shape[-1] % count)))
-    parts = values.reshape(*values.shape[:-1], values.shape[-1] // count, count)
-    return (parts << (np.arange(count) * bits)).sum(-1)
+    units = values.reshape(*values.shape[:-1], values.shape[-1] // count, count)
+    return (units << (np.arange(count) * bits)).sum(-1)
 
 
 def unpacked(array, bits, dtype=""):
@@ -30,12 +30,12 @@ def unpacked(array, bits, dtype=""):
 
 
 def matrix(draw, rows, columns, bits, gap):
-    """Rows of bytes, `gap` apart."""
+    """Rows of packed bytes, `gap` bytes apart."""
     values = packed(draw.rng.integers(0, 1 << bits, (rows, columns)), bits)
     return Array("u8", values.shape, values, (values.shape[1] + gap, 1))
 
 
-def product(draw, m, n, k, *, layout, bits, gaps=(0, 0, 0, 0), numbers=(1, 0), null=(), bias=""):
+def product(draw, m, n, k, *, layout, bits, gaps=(0, 0, 0, 0), coeffs=(1, 0), null=(), bias=""):
     shape_b = (n, k) if layout == "rcr" else (k, n)
     arrays = {"a": matrix(draw, m, k, bits, gaps[0]), "b": matrix(draw, *shape_b, bits, gaps[1])}
     scalars = {"m": m, "n": n, "k": k}
@@ -44,7 +44,7 @@ def product(draw, m, n, k, *, layout, bits, gaps=(0, 0, 0, 0), numbers=(1, 0), n
     else:
         arrays["c"] = matrix(draw, m, n, bits, gaps[2])
         arrays["d"] = Array("u8", (m, n // 2), None, (n // 2 + gaps[3], 1))
-        scalars |= {"alpha": float(numbers[0]), "beta": float(numbers[1])}
+        scalars |= {"alpha": float(coeffs[0]), "beta": float(coeffs[1])}
     if bias == "i32":
         arrays["bias"] = draw.integers((n,), "small", dtype=bias)
     elif bias:  # multiples of 1/4, so that z is exact
@@ -71,29 +71,29 @@ def nibbles(p, layout, dtype):
 
 
 def problems(layout, bits, bias):
-    numbers = (2.0**-4, 0.5)
+    coeffs = (2.0**-4, 0.5)
     unit = 8 // bits
 
     def case(m, n, k, **more):
-        more = {"numbers": (numbers[0], 0), **more}
+        more = {"coeffs": (coeffs[0], 0), **more}
         if bias:
             return lambda d: product(d, m, n, k, layout=layout, bits=bits, bias=d.other, **more)
         return lambda d: product(d, m, n, k, layout=layout, bits=bits, **more)
 
     table = {
-        "plain": case(7, 5 * unit, 6 * unit, numbers=numbers),
-        "gaps": case(21, 32, 5 * unit, numbers=numbers, gaps=(1, 3, 2, 5)),
-        "small": case(40, 24, 48, numbers=numbers),
-        "one": case(1, unit, unit, numbers=(0.5, 0)),
-        "single_bytes": case(9, unit, 3 * unit, numbers=numbers),
-        "no_terms": case(5, 16, 0, numbers=numbers),
-        "row": case(1, 136, 72, numbers=numbers),
+        "plain": case(7, 5 * unit, 6 * unit, coeffs=coeffs),
+        "gaps": case(21, 32, 5 * unit, coeffs=coeffs, gaps=(1, 3, 2, 5)),
+        "small": case(40, 24, 48, coeffs=coeffs),
+        "one": case(1, unit, unit, coeffs=(0.5, 0)),
+        "single_bytes": case(9, unit, 3 * unit, coeffs=coeffs),
+        "zero_k": case(5, 16, 0, coeffs=coeffs),
+        "row": case(1, 136, 72, coeffs=coeffs),
         "tile": case(128, 128, 64 * unit),
-        "past_tile": case(129, 136, 65 * unit, numbers=numbers),
-        "short_of_tile": case(127, 56, 40, numbers=numbers, gaps=(1, 1, 1, 1)),
-        "long": case(66, 72, 16 * 33 * unit, numbers=(2.0**-8, 0.5)),
-        "large": case(150, 208, 520, numbers=(2.0**-8, 0.5)),
-        "null_c": case(19, 24, 24, numbers=numbers, null=("c",)),
+        "past_tile": case(129, 136, 65 * unit, coeffs=coeffs),
+        "short_of_tile": case(127, 56, 40, coeffs=coeffs, gaps=(1, 1, 1, 1)),
+        "long": case(66, 72, 16 * 33 * unit, coeffs=(2.0**-8, 0.5)),
+        "large": case(150, 208, 520, coeffs=(2.0**-8, 0.5)),
+        "null_c": case(19, 24, 24, coeffs=coeffs, null=("c",)),
     }
     if bits == 1:
         del table["null_c"]
@@ -101,7 +101,7 @@ def problems(layout, bits, bias):
         rng = np.random.default_rng(seed)
         m, n, k = map(int, rng.integers(1, SIDES, 3, endpoint=True))
         gaps = tuple(map(int, rng.integers(0, 4, 4)))
-        table[f"drawn{seed}"] = case(m, -(-n // unit) * unit, -(-k // unit) * unit, numbers=numbers, gaps=gaps)
+        table[f"drawn{seed}"] = case(m, -(-n // unit) * unit, -(-k // unit) * unit, coeffs=coeffs, gaps=gaps)
     return table
 
 
@@ -131,10 +131,10 @@ def case_of(row):
 NIBBLES, BITS = "gemm_dense_{T} of nibbles", "gemm_dense_bin"
 
 
-def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), gap=0, apart=3, shared=(), step=None):
+def batch_of(draw, m, n, k, batch, bits, *, layout=0, coeffs=(2.0**-4, 0.5), gap=0, apart=3, shared=(), step=None):
     """Matrices of bytes, `apart` elements between them or `step` from one to the next.
 
-    Those named in `shared` are one for the whole batch.
+    Matrices named in `shared` serve the whole batch.
     """
     shapes = {"a": (m, k), "b": (n, k) if layout else (k, n), "d": (m, n)}
     arrays = {}
@@ -147,17 +147,17 @@ def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), ga
         shape = (batch, rows, n if values is None else values.shape[-1])
         values = None if values is None else np.broadcast_to(values, shape)
         arrays[name] = Array("i32" if values is None else "u8", shape, values, (stride, pitch, 1))
-    if bits == 4 and not numbers[1]:
+    if bits == 4 and not coeffs[1]:
         arrays["d"].values = np.full(arrays["d"].shape, 0x99)
     scalars = {"m": m, "n": n, "k": k, "batch": batch, "layout": layout}
-    scalars |= {"alpha": numbers[0], "beta": numbers[1]} if bits == 4 else {}
+    scalars |= {"alpha": coeffs[0], "beta": coeffs[1]} if bits == 4 else {}
     scalars |= {f"ld{name}": array.strides[1] for name, array in arrays.items()}
     scalars |= {f"stride_{name}": array.strides[0] for name, array in arrays.items()}
     return Problem(scalars, arrays, function=draw.dtype if bits == 4 else "")
 
 
 def batch_reference(p, bits):
-    """Of nibbles the problem has their dtype for its function."""
+    """A nibble problem has the nibbles' dtype as its function."""
     dtype = p.function
     a, b = (unpacked(p.arrays[name], bits, dtype) for name in "ab")
     b = np.swapaxes(b, 1, 2) if p.scalars["layout"] else b
@@ -177,17 +177,17 @@ def batch_problems(bits):
 
     return {
         "plain": case(7, 5, 6, 3, apart=0),
-        "columns": case(7, 5, 6, 3, layout=1, numbers=(2.0**-4, 0)),
+        "columns": case(7, 5, 6, 3, layout=1, coeffs=(2.0**-4, 0)),
         "gaps": case(21, 9, 17, 2, gap=3),
         "gaps_columns": case(21, 9, 17, 2, layout=1, gap=5),
-        "one": case(1, 1, 1, 1, numbers=(0.5, 0)),
+        "one": case(1, 1, 1, 1, coeffs=(0.5, 0)),
         "shared": case(9, 5, 8, 3, shared=("a",)),
         "weights": case(9, 5, 8, 3, layout=1, shared=("b",)),
         "backwards": case(4, 2, 3, 3, layout=1, step=-64),
-        "no_terms": case(5, 4, 0, 2),
+        "zero_k": case(5, 4, 0, 2),
         "aligned": case(40, 16, 32, 4, layout=1, step=8192),
         "many": case(3, 2, 2, 50),
-        "large": case(70, 40, 260 // unit, 3, layout=1, numbers=(2.0**-8, 0.5)),
+        "large": case(70, 40, 260 // unit, 3, layout=1, coeffs=(2.0**-8, 0.5)),
     }
 
 
@@ -206,7 +206,7 @@ def batch_case(name):
 
 
 CASES = (
-    *(case_of(row) for row in ROWS.values() if any(part in row.name for part in ("gemm_s4_", "gemm_u4_", "gemm_bin_"))),
+    *(case_of(row) for row in ROWS.values() if any(name in row.name for name in ("gemm_s4_", "gemm_u4_", "gemm_bin_"))),
     *map(batch_case, (NIBBLES, BITS)),
 )
 

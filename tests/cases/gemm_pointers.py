@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices that lie anywhere: addresses are those of matrices in one array, in any order."""
+"""GEMM on arrays of pointers: addresses of matrices in one array, in any order."""
 
 import functools
 
@@ -14,7 +14,7 @@ LANES = {"f64": 2, "f32": 4, "f16": 8, "bf16": 8}  # elements of 16 bytes
 
 
 def addresses(count):
-    """The harness knows them."""
+    """Addresses, which the harness replaces."""
     return Array("i64", (count,))
 
 
@@ -24,14 +24,14 @@ def pitch_of(draw, columns, gap, aligned):
 
 
 def matrices(draw, batch, rows, columns, gap, aligned, order):
-    """A pitch of whole chunks where they are aligned; order: -1 for the last first, 0 for one matrix that all are."""
+    """Aligned matrices have a pitch of whole 16-byte vectors; order: -1 for the last first, 0 for one shared matrix."""
     pitch = pitch_of(draw, columns, gap, aligned)
     step = order * max(rows, 1) * max(pitch, 1)
     return matrix(draw, rows, columns, pitch - columns, batch=(batch, step))
 
 
 def pointers(
-    draw, m, n, k, batch, *, layout=0, numbers=(0.75, 0.0), gap=0, aligned=0, sizes=None, order=1, shared=False,
+    draw, m, n, k, batch, *, layout=0, coeffs=(0.75, 0.0), gap=0, aligned=0, sizes=None, order=1, shared=False,
     special=False,
 ):  # fmt: skip
     a_size, b_size = (m, k) if layout < 2 else (k, m), (k, n) if layout % 2 == 0 else (n, k)
@@ -45,14 +45,14 @@ def pointers(
         for value in (np.nan, np.inf, -np.inf):
             cells.flat[draw.rng.integers(cells.size)] = value
         behind[name].values = cells
-    if not numbers[1] and sizes is None:
+    if not coeffs[1] and sizes is None:
         behind["d"].values = np.full((batch, m, n), np.nan)
     arrays = {f"{name}_pointers": addresses(batch) for name in behind}
     given = np.zeros((batch, 3), int) if sizes is None else sizes(draw.rng, np.array([m, n, k]), batch)
     arrays["sizes"] = Array("i32", (batch, 3), given)
     scalars = {
-        "m": m, "n": n, "k": k, "batch": batch, "layout": layout, "is_aligned": aligned, "alpha": numbers[0],
-        "beta": numbers[1], **{f"ld{name}": max(array.strides[-2], 1) for name, array in behind.items()},
+        "m": m, "n": n, "k": k, "batch": batch, "layout": layout, "is_aligned": aligned, "alpha": coeffs[0],
+        "beta": coeffs[1], **{f"ld{name}": max(array.strides[-2], 1) for name, array in behind.items()},
     }  # fmt: skip
     return Problem(scalars, arrays, null=() if sizes else ("sizes",), behind=behind)
 
@@ -62,7 +62,7 @@ def inside(rng, most, batch):
 
 
 def beyond(rng, most, batch):
-    """Some below 0, some above the most."""
+    """Some below 0, some above `most`."""
     far = rng.choice([-3, 2000], (batch, 3))
     return np.where(rng.random((batch, 3)) < 0.5, inside(rng, most, batch), far)
 
@@ -71,38 +71,38 @@ def reference(p):
     s, d = p.scalars, p.behind["d"].values
     most = np.array([s["m"], s["n"], s["k"]])
     sizes = np.tile(most, (s["batch"], 1)) if "sizes" in p.null else np.clip(p.arrays["sizes"].values, 0, most)
-    value, terms = np.array(d), np.zeros(d.shape)
+    value, magnitude = np.array(d), np.zeros(d.shape)
     for g, (m, n, k) in enumerate(sizes):
         a, b = (p.behind[name].values[g] for name in "ab")
         a, b = (a if s["layout"] < 2 else a.T)[:m, :k], (b if s["layout"] % 2 == 0 else b.T)[:k, :n]
         sums, of_sums = product(a, b)
         c = s["beta"] * d[g, :m, :n] if s["beta"] else np.zeros((m, n))
-        value[g, :m, :n], terms[g, :m, :n] = s["alpha"] * sums + c, s["alpha"] * of_sums + np.abs(c)
-    return {"d": Expected(value, count=s["k"], terms=terms)}
+        value[g, :m, :n], magnitude[g, :m, :n] = s["alpha"] * sums + c, s["alpha"] * of_sums + np.abs(c)
+    return {"d": Expected(value, count=s["k"], magnitude=magnitude)}
 
 
 def problems():
     table = {
-        "plain": lambda d: pointers(d, 13, 9, 11, 4, numbers=(0.75, -1.5)),
+        "plain": lambda d: pointers(d, 13, 9, 11, 4, coeffs=(0.75, -1.5)),
         "columns": lambda d: pointers(d, 27, 21, 19, 5, layout=1, gap=1, order=-1),
-        "turned": lambda d: pointers(d, 20, 70, 33, 3, layout=2, numbers=(0.5, 2)),
-        "both_turned": lambda d: pointers(d, 70, 20, 65, 3, layout=3),
-        "aligned": lambda d: pointers(d, 65, 40, 72, 3, aligned=1, numbers=(1, 1)),
+        "transposed": lambda d: pointers(d, 20, 70, 33, 3, layout=2, coeffs=(0.5, 2)),
+        "both_transposed": lambda d: pointers(d, 70, 20, 65, 3, layout=3),
+        "aligned": lambda d: pointers(d, 65, 40, 72, 3, aligned=1, coeffs=(1, 1)),
         "aligned_columns": lambda d: pointers(d, 130, 72, 64, 2, layout=1, aligned=1),
-        "aligned_turned": lambda d: pointers(d, 33, 65, 40, 2, layout=2, aligned=1, order=-1),
+        "aligned_transposed": lambda d: pointers(d, 33, 65, 40, 2, layout=2, aligned=1, order=-1),
         "shared": lambda d: pointers(d, 25, 12, 16, 3, shared=True),
-        "row": lambda d: pointers(d, 1, 40, 70, 5, numbers=(1, 1)),
+        "row": lambda d: pointers(d, 1, 40, 70, 5, coeffs=(1, 1)),
         "rows": lambda d: pointers(d, 7, 33, 130, 3, layout=1),
         "aligned_rows": lambda d: pointers(d, 4, 64, 256, 3, aligned=1),
         "column": lambda d: pointers(d, 40, 1, 70, 3, layout=1),
-        "no_terms": lambda d: pointers(d, 6, 5, 0, 2, numbers=(1, -1.5)),
+        "zero_k": lambda d: pointers(d, 6, 5, 0, 2, coeffs=(1, -1.5)),
         "special": lambda d: pointers(d, 24, 17, 40, 3, special=True),
-        "sizes": lambda d: pointers(d, 30, 50, 40, 9, sizes=inside, numbers=(0.75, -1.5)),
+        "sizes": lambda d: pointers(d, 30, 50, 40, 9, sizes=inside, coeffs=(0.75, -1.5)),
         "sizes_columns": lambda d: pointers(d, 40, 20, 33, 9, layout=1, sizes=inside, gap=2, order=-1),
         "sizes_aligned": lambda d: pointers(d, 140, 72, 80, 6, layout=1, sizes=inside, aligned=1),
-        "sizes_beyond": lambda d: pointers(d, 20, 17, 25, 12, sizes=beyond, numbers=(1, 1)),
+        "sizes_beyond": lambda d: pointers(d, 20, 17, 25, 12, sizes=beyond, coeffs=(1, 1)),
         "sizes_of_rows": lambda d: pointers(d, 5, 40, 64, 6, sizes=inside),
-        "tiles": lambda d: pointers(d, 150, 136, 72, 2, layout=3, numbers=(1, 2)),
+        "tiles": lambda d: pointers(d, 150, 136, 72, 2, layout=3, coeffs=(1, 2)),
         "large": lambda d: pointers(d, 133, 201, 130, 7, layout=1),
     }
     for seed in range(8):
@@ -132,7 +132,7 @@ def bad():
 
 
 def grouped(draw, *extents, aligned=0, **options):
-    """gemm_grouped.grouped(), but for b."""
+    """gemm_grouped.grouped(), except for b."""
     layout, gap = options.get("layout", 0), options.get("gap", 0)
     _, n, k, groups = extents or (options[name] for name in ("m", "n", "k", "groups"))
     size = (k, n) if layout == 0 else (n, k)
@@ -148,7 +148,7 @@ def grouped(draw, *extents, aligned=0, **options):
 
 
 def grouped_problems():
-    beta = {"numbers": (0.75, -1.5)}
+    beta = {"coeffs": (0.75, -1.5)}
     table = {
         "plain": lambda d: grouped(d, 13, 9, 11, 4, **beta),
         "columns": lambda d: grouped(d, 27, 21, 19, 5, layout=1, kind="inside", **beta),
@@ -158,7 +158,7 @@ def grouped_problems():
         "outside": lambda d: grouped(d, 40, 16, 8, 3, kind="outside"),
         "many_empty": lambda d: grouped(d, 5, 8, 8, 70, layout=1),
         "no_group": lambda d: grouped(d, 6, 5, 7, 0, null=("b_pointers",), **beta),
-        "no_terms": lambda d: grouped(d, 6, 5, 0, 2, **beta),
+        "zero_k": lambda d: grouped(d, 6, 5, 0, 2, **beta),
         "special": lambda d: grouped(d, 24, 17, 40, 3, values="special"),
         "tiles": lambda d: grouped(d, 400, 136, 72, 3, **beta),
         "large": lambda d: grouped(d, 333, 201, 130, 7, layout=1),
@@ -182,13 +182,13 @@ def grouped_bad():
 
 CASES = (
     Case(
-        row="gemm_pointers_{T}", problems=problems(), reference=reference, tolerance={"d": "product"},
+        row="gemm_pointers_{T}", problems=problems(), reference=reference, tolerance={"d": "gemm"},
         plain="plain", large="large", bad=bad(),
         idle=(Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0}), Idle("no_product", {"batch": 0})),
     ),
     Case(
         row="grouped_gemm_pointers_{T}", problems=grouped_problems(), reference=grouped_reference,
-        tolerance={"d": "product"}, plain="plain", large="large", bad=grouped_bad(),
+        tolerance={"d": "gemm"}, plain="plain", large="large", bad=grouped_bad(),
         idle=(Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0})),
     ),
 )  # fmt: skip

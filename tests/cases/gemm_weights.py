@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with weights that are stored for less than a matrix takes: sparse, and of four bits."""
+"""GEMM with compressed weights: 2:4 sparse, and 4-bit."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tools.oracle.numerics import round_to
 
 from .model import Array, Bad, Case, Expected, Idle, Problem
 
-# --- two of four ---
+# --- 2:4 sparsity ---
 
 
 def sparse(draw, n, m, k, kind="normal"):
@@ -21,7 +21,7 @@ def sparse(draw, n, m, k, kind="normal"):
 
 
 def spread(values, words):
-    """Dense weights; the second value of a group stands where both would."""
+    """Dense weights; of two values with one index the second wins."""
     m, half = values.shape
     groups = np.stack([words & 255, words >> 8], -1).reshape(m, -1)
     dense = np.zeros((m, half // 2, 4))
@@ -38,8 +38,8 @@ def sparse_reference(p):
 
 def of_products(name, a, b):
     with np.errstate(invalid="ignore"):
-        terms = np.abs(a) @ np.abs(b)
-        return {name: Expected(a @ b, count=a.shape[1], terms=np.where(np.isnan(terms), 0, terms))}
+        magnitude = np.abs(a) @ np.abs(b)
+        return {name: Expected(a @ b, count=a.shape[1], magnitude=np.where(np.isnan(magnitude), 0, magnitude))}
 
 
 def drawn_sparse(draw, seed):
@@ -52,8 +52,8 @@ SPARSE = {
     "few": lambda d: sparse(d, 8, 33, 264),
     "one": lambda d: sparse(d, 1, 1, 8),
     "long": lambda d: sparse(d, 3, 20, 1040),
-    "no_terms": lambda d: sparse(d, 5, 6, 0),
-    "no_terms_many": lambda d: sparse(d, 20, 6, 0),
+    "zero_k": lambda d: sparse(d, 5, 6, 0),
+    "zero_k_many": lambda d: sparse(d, 20, 6, 0),
     "many": lambda d: sparse(d, 65, 130, 72),
     "column": lambda d: sparse(d, 40, 1, 24),
     "large": lambda d: sparse(d, 150, 201, 520),
@@ -77,7 +77,7 @@ def bad_pointers(row):
 def sparse_case():
     row = ROWS["gemm_{T}_sparse24_gemm"]
     return Case(
-        row=row.name, problems=SPARSE, reference=sparse_reference, tolerance={"y": "product"}, plain="plain",
+        row=row.name, problems=SPARSE, reference=sparse_reference, tolerance={"y": "gemm"}, plain="plain",
         large="large",
         bad=(
             *bad_extents("n", "m", "k"), *bad_pointers(row),
@@ -106,11 +106,11 @@ def inflate_case():
             *bad_extents("m", "k"), *bad_pointers(row),
             Bad("eighths", 3, "k is 12, must be a multiple of 8", {"k": 12}, can=3),
         ),
-        idle=(Idle("no_rows", {"m": 0}), Idle("no_terms", {"k": 0})),
+        idle=(Idle("no_rows", {"m": 0}), Idle("zero_k", {"k": 0})),
     )  # fmt: skip
 
 
-# --- four bits ---
+# --- 4 bits ---
 
 
 def words_of(nibbles):
@@ -126,7 +126,7 @@ def nibbles_of(words):
 
 
 def marlin_order():
-    """Places in 16 x 64 weights of the 1024 elements of a run, by the layout's definition."""
+    """Indices in 16 x 64 weights of the 1024 elements of a tile, by the layout's definition."""
     order = []
     for i in range(32):
         for j in range(4):
@@ -145,7 +145,7 @@ def marlin_pack(q):
 
 
 def marlin_scales(stored, groupsize):
-    """Of each column, in its order, from the stored ones."""
+    """The scales of each column, in its order, from the stored ones."""
     columns = [i + 8 * j for i in range(8) for j in range(8)]
     if groupsize == -1:
         columns = [2 * i + j for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
@@ -165,7 +165,7 @@ def marlin(draw, m, n, k, groupsize=128):
 
 
 def marlin_weights(p):
-    """Unpacked from what the op gets, element by element."""
+    """Unpacked element by element from the operand of the op."""
     words, stored = p.arrays["b"].values, p.arrays["scales"].values
     k, n = p.scalars["K"], p.scalars["N"]
     rows, columns = marlin_order().T
@@ -247,15 +247,15 @@ GROUPS = Bad("group_size", 2, "group_size is 32, must be 64 or 128", {"group_siz
 def weight_cases():
     row = ROWS["int4_marlin_gemm_{T}"]
     yield Case(
-        row=row.name, problems=MARLIN, reference=marlin_reference, tolerance={"c": "product", "workspace": "exact"},
+        row=row.name, problems=MARLIN, reference=marlin_reference, tolerance={"c": "gemm", "workspace": "exact"},
         plain="plain", large="large",
         bad=(
             *bad_extents("M", "N", "K", "groupsize"), *bad_pointers(row),
             Bad("no_columns", 2, "N is 0, must be > 0", {"N": 0}, can=2),
-            Bad("no_terms", 2, "K is 0, must be > 0", {"K": 0}, can=2),
+            Bad("zero_k", 2, "K is 0, must be > 0", {"K": 0}, can=2),
             Bad("columns", 2, "N is 96, must be a multiple of 64", {"N": 96}, can=2),
-            Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
-            Bad("terms_of_columns", 2, "K is 24, must be a multiple of 16", {"K": 24, "groupsize": -1}, can=2),
+            Bad("k_not_whole", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
+            Bad("k_of_columns", 2, "K is 24, must be a multiple of 16", {"K": 24, "groupsize": -1}, can=2),
             Bad("groupsize", 2, "groupsize is 64, must be 128 or -1", {"groupsize": 64}, can=2),
             *(Bad(f"max_par_{v}", 2, f"max_par is {v}, must be > 0", {"max_par": v}) for v in (0, -4)),
         ),
@@ -263,13 +263,13 @@ def weight_cases():
     )  # fmt: skip
     row = ROWS["int4_awq_gemm_{T}"]
     yield Case(
-        row=row.name, problems=AWQ, tolerance={"out": "product"}, plain="plain", large="large",
+        row=row.name, problems=AWQ, tolerance={"out": "gemm"}, plain="plain", large="large",
         reference=lambda p: of_products("out", p.arrays["in_feats"].values, awq_weights(p, p.scalars["IC"]).T),
         bad=(
             *bad_extents("M", "IC", "OC", "group_size", "split_k_iters"), *bad_pointers(row), GROUPS,
             Bad("no_columns", 2, "OC is 0, must be > 0", {"OC": 0}, can=2),
             Bad("columns", 2, "OC is 96, must be a multiple of 64", {"OC": 96}, can=2),
-            Bad("terms", 2, "IC is 192, must be a multiple of 128", {"IC": 192}, can=2),
+            Bad("k_not_whole", 2, "IC is 192, must be a multiple of 128", {"IC": 192}, can=2),
             Bad("no_slices", 2, "split_k_iters is 0, must be > 0", {"split_k_iters": 0}, can=2),
             Bad("slices", 2, "split_k_iters is 3, but IC", {"split_k_iters": 3}, can=2),
         ),
@@ -281,9 +281,9 @@ def weight_cases():
         reference=lambda p: {"out": Expected(awq_weights(p, p.scalars["K"]))},
         bad=(
             *bad_extents("N", "K", "group_size"), *bad_pointers(row), GROUPS,
-            Bad("terms", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
+            Bad("k_not_whole", 2, "K is 192, must be a multiple of 128", {"K": 192}, can=2),
         ),
-        idle=(Idle("no_rows", {"N": 0}), Idle("no_terms", {"K": 0})),
+        idle=(Idle("no_rows", {"N": 0}), Idle("zero_k", {"K": 0})),
     )  # fmt: skip
 
 

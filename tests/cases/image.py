@@ -33,8 +33,8 @@ def reference(problem):
     theta = problem.arrays["theta"].values.astype(X)[:, None, None]
     bx, by = centres(width)[None, None, :, None], centres(height)[None, :, None, None]
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = [theta[..., 0] * bx, theta[..., 1] * by, np.broadcast_to(theta[..., 2], (batch, height, width, 2))]
-        return {"grid": Expected(sum(terms), 3, sum(map(np.abs, terms)))}
+        summands = [theta[..., 0] * bx, theta[..., 1] * by, np.broadcast_to(theta[..., 2], (batch, height, width, 2))]
+        return {"grid": Expected(sum(summands), 3, sum(map(np.abs, summands)))}
 
 
 CASES = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mask or the elements themselves choose: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
+"""Selection by a mask or by the elements: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
 
 import math
 
@@ -8,14 +8,14 @@ import numpy as np
 from tools.oracle.numerics import bits_type, decode, itemsize
 
 from .elementwise.common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
-from .indexing_moves import index_array, pointers, some_indices
+from .indexing_copies import index_array, pointers, some_indices
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
 I32_MAX = 2**31 - 1
 
 
 def mask_of(draw, shape, share=0.5, strides=None):
-    """0, or any other byte."""
+    """0 or any other byte."""
     some = draw.rng.integers(1, 256, shape)
     return draw.array(np.where(draw.rng.random(shape) < share, some, 0), "u8", strides)
 
@@ -28,7 +28,7 @@ def mask(draw, param, shape, kind, strides):
 
 
 def fill_bits(draw):
-    """The pattern of some value, below bits that do not count."""
+    """The bits of some value, below bits that are ignored."""
     low = int(draw.values((1,), "special").bits().astype(np.uint64)[0])
     bits = 8 * itemsize(draw.dtype)
     whole = (0x5A5A5A5A5A5A5A5A >> bits << bits if bits < 64 else 0) | low & (2**bits - 1)
@@ -36,7 +36,7 @@ def fill_bits(draw):
 
 
 def half_of_bits(k):
-    """The pattern of one half of some value of 16 bytes."""
+    """The bits of one half of a 16-byte value."""
     return lambda draw: int(np.frombuffer(draw.values((1,), "special").bits().tobytes(), np.int64)[k])
 
 
@@ -98,8 +98,8 @@ def select_backward(draw, numel, most=None, share=0.5, kind="normal", null=()):
 
 
 def spread_out(old, source, chosen):
-    value, places = old.copy(), np.flatnonzero(chosen)[: len(source)]
-    value[places] = source[: len(places)]
+    value, indices = old.copy(), np.flatnonzero(chosen)[: len(source)]
+    value[indices] = source[: len(indices)]
     return value
 
 
@@ -166,13 +166,13 @@ def nonzero_reference(problem):
     return {name: each for name, each in expected.items() if name not in problem.null}
 
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 TABLES = {  # shape, options
     "rank0": ((), {"share": 1}), "one": ((1,), {"share": 1}), "row": ((1003,), {}), "plain": ((3, 5, 7), {}),
     "rows": ((64, 80), {}), "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {}), "none": ((50, 90), {"share": 0, "most": 4}),
     "all": ((41, 103), {"share": 1}), "few": ((201, 203), {"share": 0.001}), "fewer": ((91, 97), {"most": 301}),
     "more": ((91, 97), {"most": 9001}), "no_room": ((91, 97), {"most": 0}), "special": ((31, 29), {"kind": "special"}),
-    "turned": ((13, 15, 17), {"x": TURNED}), "flipped": ((13, 15, 17), {"x": {"flip": (0, 2)}}),
+    "permuted": ((13, 15, 17), {"x": PERMUTED}), "flipped": ((13, 15, 17), {"x": {"flip": (0, 2)}}),
     "gaps": ((90, 91), {"x": {"gap": 2, "pad": 3}}), "broadcast": ((9, 11, 8), {"x": {"broadcast": (1,)}}),
     "large": ((301, 409), {}),
 }  # fmt: skip

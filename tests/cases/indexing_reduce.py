@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scatter_reduce: sums, products, means and extremes of elements that go where an index says."""
+"""scatter_reduce: sums, products, means and extremes of elements that are scattered by index."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .segment import operand
 
 ROW = "scatter_reduce{I}_{T}"
 SUM, PROD, MEAN, AMAX, AMIN = range(5)
-FOLDS = {SUM: np.add, PROD: np.multiply, MEAN: np.add, AMAX: np.maximum, AMIN: np.minimum}
+UFUNCS = {SUM: np.add, PROD: np.multiply, MEAN: np.add, AMAX: np.maximum, AMIN: np.minimum}
 INTEGERS = {"i32": np.int32, "i64": np.int64}
 
 
@@ -26,7 +26,7 @@ def identity(reduce, dtype):
 
 
 def ruled(make, reduce, include_self, kind=""):
-    """A problem of scatter_add by another rule: of factors whose products are ordinary, or of `kind`."""
+    """A problem of scatter_add with another reduction: of operands whose products stay in range, or of `kind`."""
 
     def made(draw):
         problem = make(draw)
@@ -35,7 +35,7 @@ def ruled(make, reduce, include_self, kind=""):
             for array in (updates, out):
                 drawn = operand(draw, array.shape, kind or "factors").values
                 array.values = draw.array(drawn, "", array.strides).values
-        if reduce in (AMAX, AMIN) and is_float(draw.dtype):  # of two zeros any may stay
+        if reduce in (AMAX, AMIN) and is_float(draw.dtype):  # of equal zeros either may remain
             for array in (updates, out):
                 array.values = array.values + 0.0
         problem.scalars |= {"reduce": reduce, "include_self": include_self}
@@ -45,7 +45,7 @@ def ruled(make, reduce, include_self, kind=""):
 
 
 def cells_of(problem, axis_name="scatter_dim", extent_name="out_dim_size"):
-    """Places of the kept updates, and the cells that they go to."""
+    """Coordinates of the updates in range, and of the elements that they go to."""
     index, axis = problem.arrays["index"].values, problem.scalars[axis_name]
     at = np.nonzero((index >= 0) & (index < problem.scalars[extent_name]))
     return at, tuple(index[at].astype(np.int64) if d == axis else at[d] for d in range(index.ndim))
@@ -65,29 +65,29 @@ def reference(problem):
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         if not is_float(dtype):
             value = value.astype(INTEGERS[dtype])
-            FOLDS[reduce].at(value, cells, x.astype(INTEGERS[dtype]))
+            UFUNCS[reduce].at(value, cells, x.astype(INTEGERS[dtype]))
             if reduce == MEAN:
                 value = np.where(hit, value // np.maximum(n, 1), value)
             return {"out": Expected(value.astype(np.int64))}
-        FOLDS[reduce].at(value, cells, x)
+        UFUNCS[reduce].at(value, cells, x)
         if reduce == MEAN:
             value = np.where(hit, value / np.maximum(n, 1), value)
         if reduce in (AMAX, AMIN):
             return {"out": Expected(value)}
         np.add.at(size, cells, np.abs(x))
-        terms = np.abs(value) if reduce == PROD else size / np.maximum(n, 1) if reduce == MEAN else size
-        return {"out": Expected(value, np.where(hit, n, 0), terms)}
+        magnitude = np.abs(value) if reduce == PROD else size / np.maximum(n, 1) if reduce == MEAN else size
+        return {"out": Expected(value, np.where(hit, n, 0), magnitude)}
 
 
 def problems():
-    """Those of scatter_add, each by one of the rules, and some by all of them."""
+    """The problems of scatter_add, each with one of the reductions, and some with all of them."""
     table, base = {}, scattered(ROW)
     rules = [(reduce, own) for own in (1, 0) for reduce in range(5)]
     for k, (name, make) in enumerate(base.items()):
         table[name] = ruled(make, *rules[k % 10])
     for reduce, own in rules:
         label = f"{('sum', 'prod', 'mean', 'amax', 'amin')[reduce]}_{'with' if own else 'without'}"
-        for name in ("line_mixed", "last_hot", "blocks_33", "blocks_16", "gaps", "giant_line"):
+        for name in ("fiber_mixed", "last_hot", "blocks_33", "blocks_16", "gaps", "giant_fiber"):
             table[f"{label}_{name}"] = ruled(base[name], reduce, own)
     table["plain"], table["large"] = ruled(base["plain"], MEAN, 1), ruled(base["large"], MEAN, 0)
     for reduce, kind in ((PROD, "spiked"), (PROD, "holes"), (AMAX, "spiked"), (AMIN, "spiked"), (AMAX, "ties"),
@@ -131,13 +131,13 @@ def same(a, b):
     return (a == b) | ((a != a) & (b != b))
 
 
-def others(factors, own):
-    """Of each factor the product of the others, where `own` is the whole product as it was stored."""
-    zero = factors == 0
+def others(operands, own):
+    """For each operand the product of the others, where `own` is the whole product as stored."""
+    zero = operands == 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = np.where(zero, own, own / np.where(zero, 1, factors))
+        found = np.where(zero, own, own / np.where(zero, 1, operands))
         if zero.sum() == 1:
-            found[zero] = np.prod(factors[~zero])
+            found[zero] = np.prod(operands[~zero])
     return found
 
 
@@ -156,24 +156,24 @@ def backward_reference(problem):
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for first, last in zip(starts, [*starts[1:], len(target)]):
             k, cell = order[first:last], np.unravel_index(target[order[first]], dout.shape)
-            factors = np.concatenate((u[k], [x[cell]])) if own else u[k]
+            operands = np.concatenate((u[k], [x[cell]])) if own else u[k]
             if reduce == SUM:
-                weights = np.ones(len(factors))
+                weights = np.ones(len(operands))
             elif reduce == MEAN:
-                weights = np.full(len(factors), 1 / len(factors))
+                weights = np.full(len(operands), 1 / len(operands))
             elif reduce == PROD:
-                weights = others(factors, y[cell])
+                weights = others(operands, y[cell])
             else:
-                ties = same(factors, y[cell])
+                ties = same(operands, y[cell])
                 weights = np.where(ties, 1 / max(ties.sum(), 1), 0)
             share[k] = dout[cell] * weights[: len(k)]
             dx[cell] = dout[cell] * weights[-1] if own else 0
-            counts[k] = steps[cell] = 0 if reduce == SUM else len(factors) + 2 if reduce == PROD else 2
+            counts[k] = steps[cell] = 0 if reduce == SUM else len(operands) + 2 if reduce == PROD else 2
         du[at] = share
         steps_u = np.zeros(du.shape)
         steps_u[at] = counts
-        terms, terms_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
-    found = {"dx": Expected(dx, steps, terms_x), "dupdates": Expected(du, steps_u, terms)}
+        magnitude, terms_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
+    found = {"dx": Expected(dx, steps, terms_x), "dupdates": Expected(du, steps_u, magnitude)}
     return {name: value for name, value in found.items() if name not in problem.null}
 
 
@@ -181,16 +181,16 @@ def backward_problems():
     table, base = {}, scattered(ROW)
     rules = [(reduce, own) for own in (1, 0) for reduce in range(5)]
     small = [
-        name for name in base if not name.startswith(("giant", "large", "turned_out", "special", "many", "columns"))
+        name for name in base if not name.startswith(("giant", "large", "permuted_out", "special", "many", "columns"))
     ]
     for k, name in enumerate(small):
         table[name] = backward(base[name], *rules[k % 10])
     for reduce, own in rules:
         label = f"{('sum', 'prod', 'mean', 'amax', 'amin')[reduce]}_{'with' if own else 'without'}"
-        for name in ("line_mixed", "last_hot", "blocks_16", "gaps", "no_updates"):
+        for name in ("fiber_mixed", "last_hot", "blocks_16", "gaps", "no_updates"):
             table[f"{label}_{name}"] = backward(base[name], reduce, own)
         table[f"{label}_holes"] = backward(base["first_uniform"], reduce, own, "holes")
-        table[f"{label}_many_lines"] = backward(base["many_short_lines"], reduce, own, "ties")
+        table[f"{label}_many_fibers"] = backward(base["many_short_fibers"], reduce, own, "ties")
         table[f"{label}_dx"] = backward(base["middle"], reduce, own, wanted=("dx",))
         table[f"{label}_dupdates"] = backward(base["middle"], reduce, own, wanted=("dupdates",))
     for reduce in (AMAX, AMIN):
@@ -198,7 +198,7 @@ def backward_problems():
             table[f"ties_{reduce}_{own}"] = backward(base["first_hot"], reduce, own, "ties")
             table[f"spiked_{reduce}_{own}"] = backward(base["first_uniform"], reduce, own, "spiked")
     table["spiked_prod"] = backward(base["first_uniform"], PROD, 1, "spiked")
-    table["zeros_prod"] = backward(base["line_ends"], PROD, 1, "ties")
+    table["zeros_prod"] = backward(base["fiber_ends"], PROD, 1, "ties")
     table["plain"], table["large"] = backward(base["plain"], MEAN, 1), backward(base["large"], AMAX, 0, "ties")
     return table
 
@@ -219,7 +219,7 @@ def backward_bad():
         Bad("reduce_5", 3, r"reduce is 5", {"reduce": 5}, can=3),
         Bad("reduce_negative", 3, r"reduce is -1", {"reduce": -1}, can=3),
         *(Bad(f"null_stride_{a}", 2, rf"stride_{a} is NULL", host={f"stride_{a}": None}, can=2) for a in operands),
-        *(Bad(f"standing_{a}", 2, rf"stride_{a}\[2\] is 0", host={f"stride_{a}": (21, 3, 0)}, can=2)
+        *(Bad(f"broadcast_{a}", 2, rf"stride_{a}\[2\] is 0", host={f"stride_{a}": (21, 3, 0)}, can=2)
           for a in ("dx", "dupdates")),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in inputs),
         Bad("null_both", 2, r"dx and dupdates are both NULL", null=("dx", "dupdates")),
@@ -231,7 +231,7 @@ CASES = (
     Case(
         row=ROW_BACKWARD, problems=backward_problems(), reference=backward_reference,
         tolerance={"dx": "pointwise", "dupdates": "pointwise"}, plain="plain", large="large", bad=backward_bad(),
-        idle=(Idle("no_lines", {"upd_numel": 0}, {"upd_shape": (0, 5, 3)}),),
+        idle=(Idle("no_fibers", {"upd_numel": 0}, {"upd_shape": (0, 5, 3)}),),
     ),
     Case(
         row=ROW, problems=problems(), reference=reference, tolerance={"out": "pointwise"},

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that are added where an index says: scatter_add, index_add, and the gradients of gather and index_select."""
+"""Scattered sums: scatter_add, index_add, and the gradients of gather and index_select."""
 
 import numpy as np
 
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
 from .segment import DISTRIBUTIONS, distribution
 
-# Of a row: axis and extent, the updates' shape, their numel, updates, index and output.
+# Parameter names of each row: axis and extent, the updates' shape, their numel, updates, index and output.
 NAMES = {
     "scatter_reduce{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
     "scatter_add{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
@@ -23,27 +23,27 @@ def at_axis(shape, axis, extent):
 def added(
     draw, row, shape, axis, extent, spread="uniform", kind="normal", updates=None, index=None, out=None, larger=0
 ):
-    """updates, index and out are strides. `larger`: what other extents of the output have beside those of the updates,
-    cells that nothing is added to."""
+    """updates, index and out are strides. `larger`: how much larger the output's other extents are than those of the
+    updates; nothing is added there."""
     axis_name, extent_name, shape_name, numel_name, source, ids, target = NAMES[row]
-    is_line = ids == "idx"
-    ids_shape = (shape[axis],) if is_line else shape
+    is_1d = ids == "idx"
+    ids_shape = (shape[axis],) if is_1d else shape
     if draw.index == "u8":
         values = draw.rng.integers(0, min(255, max(2 * extent if spread == "mixed" else extent, 1)), ids_shape)
         values = np.full(ids_shape, min(extent - 1, 255)) if spread == "giant" else values
     else:
         values = distribution(draw, spread, int(np.prod(ids_shape)), extent).reshape(ids_shape)
-    index_array = draw.array(values, draw.index, None if is_line else index)
+    index_array = draw.array(values, draw.index, None if is_1d else index)
     own = tuple(e if d == axis else e + larger for d, e in enumerate(at_axis(shape, axis, extent)))
     strides = strides_for(own) if out is None else out
-    kept = at_axis(shape, axis, extent)
-    output = draw.values(kept, kind if kind != "special" else "normal", strides)
+    extents = at_axis(shape, axis, extent)
+    output = draw.values(extents, kind if kind != "special" else "normal", strides)
     arrays = {source: draw.values(shape, kind, updates), ids: index_array, target: output}
     host = {
         shape_name: shape, f"stride_{source}": updates or strides_for(shape), f"stride_{target}": strides,
         f"stride_{ids}": index or strides_for(shape),
     }  # fmt: skip
-    if is_line:
+    if is_1d:
         del host[f"stride_{ids}"]
     scalars = {numel_name: int(np.prod(shape)), "rank": len(shape), axis_name: axis, extent_name: extent}
     return Problem(scalars, arrays, host)
@@ -87,9 +87,9 @@ def problems(row):
     add("one", (1,), 0, 1)
     add("no_updates", (4, 0, 3), 1, 7)
     for n in (1, 2, 31, 33, 257, 2049):
-        add(f"line_{n}", (n,), 0, 29)
+        add(f"fiber_{n}", (n,), 0, 29)
     for spread in DISTRIBUTIONS:
-        add(f"line_{spread}", (301,), 0, 40, spread)
+        add(f"fiber_{spread}", (301,), 0, 40, spread)
         add(f"first_{spread}", (61, 7), 0, 23, spread)
         add(f"last_{spread}", (7, 61), 1, 23, spread)
     for width in (1, 4, 8, 16, 33, 64, 130):
@@ -101,27 +101,27 @@ def problems(row):
     add("long_target", (3, 5), 1, 3001)
     add("larger", (5, 6, 7), 1, 4, larger=3)
     add("larger_first", (5, 6, 7), 0, 4, larger=2)
-    add("turned", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), order=(2, 0, 1)))
-    add("turned_out", (6, 5, 4), 1, 7, out=strides_for((6, 7, 4), order=(1, 2, 0)))
+    add("permuted", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), order=(2, 0, 1)))
+    add("permuted_out", (6, 5, 4), 1, 7, out=strides_for((6, 7, 4), order=(1, 2, 0)))
     add(
         "flipped", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), flip=(0, 1)), out=strides_for((6, 7, 4), flip=(1, 2))
     )
     add("gaps", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), gap=2), out=strides_for((6, 7, 4), gap=3, pad=2))
-    add("standing", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), broadcast=(0, 2)))
-    add("standing_rows", (40, 16), 0, 7, updates=strides_for((40, 16), broadcast=(0,)))
+    add("broadcast", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), broadcast=(0, 2)))
+    add("broadcast_rows", (40, 16), 0, 7, updates=strides_for((40, 16), broadcast=(0,)))
     if NAMES[row][5] == "index":
         add("index_of_row", (60, 16), 0, 7, index=strides_for((60, 16), broadcast=(1,)))
-        add("index_of_line", (7, 61), 1, 23, index=strides_for((7, 61), broadcast=(0,)))
-        add("index_turned", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), order=(2, 1, 0), flip=(1,)))
+        add("index_of_fiber", (7, 61), 1, 23, index=strides_for((7, 61), broadcast=(0,)))
+        add("index_permuted", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), order=(2, 1, 0), flip=(1,)))
         add("one_index", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), broadcast=(0, 1, 2)))
-    add("giant_line", (20000,), 0, 30, "giant")
+    add("giant_fiber", (20000,), 0, 30, "giant")
     add("giant_rows", (5000, 12), 0, 30, "giant")
     add("special", (90, 7), 0, 60, kind="special")
     add("large", (300, 120), 0, 251, "hot")
     add("large_last", (50, 700), 1, 100, "hot")
-    add("many_lines", (131, 301), 1, 411, "mixed")
-    add("many_short_lines", (129, 257), 1, 40, "mixed")
-    add("many_long_lines", (128, 2100), 1, 270, "hot")
+    add("many_fibers", (131, 301), 1, 411, "mixed")
+    add("many_short_fibers", (129, 257), 1, 40, "mixed")
+    add("many_long_fibers", (128, 2100), 1, 270, "hot")
     add("many_columns", (70, 1030), 0, 411, "mixed")
     add("columns_in_tiles", (300, 512), 0, 1270)
     add("columns_of_blocks", (3, 60, 360), 1, 100, "hot")
@@ -145,7 +145,7 @@ def bad_calls(row):
         Bad("negative_shape", 2, rf"{shape}\[2\] is -3", host={shape: (4, 5, -3)}, can=2),
         Bad("null_shape", 2, rf"{shape} is NULL", host={shape: None}, can=2),
         *(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2) for s in strides),
-        Bad("standing_output", 2, rf"stride_{target}\[2\] is 0", host=zero, can=2),
+        Bad("broadcast_output", 2, rf"stride_{target}\[2\] is 0", host=zero, can=2),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in operands),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in operands),
     )
@@ -153,7 +153,7 @@ def bad_calls(row):
 
 def idle_calls(row):
     _, extent, shape, numel, *_ = NAMES[row]
-    return (Idle("no_updates", {numel: 0}, {shape: (4, 0, 3)}), Idle("no_lines", {numel: 0}, {shape: (0, 5, 3)}),
+    return (Idle("no_updates", {numel: 0}, {shape: (4, 0, 3)}), Idle("no_fibers", {numel: 0}, {shape: (0, 5, 3)}),
             Idle("no_targets", {extent: 0}))  # fmt: skip
 
 
@@ -177,12 +177,12 @@ def put_added(draw, n, targets, spread="uniform", kind="normal"):
 
 def put_reference(problem):
     x, index = problem.arrays["updates"].values, problem.arrays["index"].values
-    value, kept = problem.arrays["out"].values.copy(), (index >= 0) & (index < problem.scalars["out_numel"])
+    value, valid = problem.arrays["out"].values.copy(), (index >= 0) & (index < problem.scalars["out_numel"])
     size, count = np.abs(value), np.ones(value.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        np.add.at(value, index[kept], x[kept])
-        np.add.at(size, index[kept], np.abs(x[kept]))
-    np.add.at(count, index[kept], 1)
+        np.add.at(value, index[valid], x[valid])
+        np.add.at(size, index[valid], np.abs(x[valid]))
+    np.add.at(count, index[valid], 1)
     if not np.issubdtype(value.dtype, np.floating):
         return {"out": Expected(wrapped(value, problem.arrays["out"].dtype))}
     return {"out": Expected(value, count, size)}

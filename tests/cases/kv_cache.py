@@ -25,11 +25,11 @@ OFFSETS = {
 
 def append(draw, shape, offsets="inside"):
     batch, heads, new_len, most, d_k, d_v = shape
-    places = OFFSETS[offsets](draw.rng, new_len, most, batch)
+    starts = OFFSETS[offsets](draw.rng, new_len, most, batch)
     arrays = {
         "k_new": draw.values((batch, heads, new_len, d_k), "special"),
         "v_new": draw.values((batch, heads, new_len, d_v), "special"),
-        "cache_offsets": draw.array(places, "i64"),
+        "cache_offsets": draw.array(starts, "i64"),
         "k_cache": draw.values((batch, heads, most, d_k)),
         "v_cache": draw.values((batch, heads, most, d_v)),
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a case is: the interface between the case tables and the test drivers.
+"""The case model: the interface between the case tables and the test drivers.
 
 A Case describes one row of an op table (native/<family>/<family>.abi). Its parameter names are the row's, so a driver
 finds the order of arguments in the table and needs nothing else to call any dtype of it.
@@ -16,7 +16,7 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle.numerics import COMPLEX, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
 
-BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
+BAD_SHARE = 5  # a non-full instance tries one in so many of a case's bad calls
 
 
 @dataclasses.dataclass
@@ -25,8 +25,8 @@ class Array:
 
     dtype    storage, a key of oracle.numerics.STORAGE
     shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
-    values   as oracle.numerics has them: float64 or complex128 (exactly representable in dtype), or integers; a bool is
-             its byte, so that "set" is any of 1 to 255; None for a pure output
+    values   as in oracle.numerics: float64 or complex128 (exact in dtype), or integers; a bool is its byte, so that 1
+             to 255 are True; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
 
@@ -37,7 +37,8 @@ class Array:
     _encoded: tuple[object, np.ndarray] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def bits(self) -> np.ndarray:
-        """Of the values, which are not changed in place: a problem is launched many times, and encoded once."""
+        """The bits of the values. Values are never changed in place, since a problem is launched many times and encoded
+        once."""
         if self._encoded is None or self._encoded[0] is not self.values:
             self._encoded = self.values, encode(self.values, self.dtype)
         return self._encoded[1]
@@ -65,28 +66,28 @@ class Problem:
 
     @property
     def longest(self) -> int:
-        """Elements of the largest array."""
+        """The element count of the largest array."""
         arrays = (*self.arrays.values(), *self.behind.values())
         return max((math.prod(array.shape) for array in arrays), default=0)
 
 
 @dataclasses.dataclass
 class Expected:
-    """What one output must be.
+    """The expected values of one output, and the sizes that its error bound depends on.
 
-    value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
-    op       the key of oracle.ULPS, which has the bounds of the class "ulp": what is not there is an ordinary
-             function's. Of a gradient of class "pointwise" the function, whose entry may say that it is approximate
-    count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
-    terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
-             they are larger than a single value
-    divided  part of `terms` that was rounded to storage before it was added; class "ulp": what multiplies a factor that
-             may be subnormal in the compute type
+    value      of the output's shape: float64 or longdouble, or integers, which are compared exactly
+    op         the key of oracle.ULPS, which has the bounds of the class "ulp"; without an entry the function is an
+               ordinary one. For a gradient of class "pointwise" the function, whose entry may allow approximations
+    count      pointwise: roundings before the last; sums: number of summands (scalar or per element)
+    magnitude  sum of the magnitudes of what was added or cancelled, per element; class "ulp" counts in units of it
+               where it is larger than the value
+    divided    the share of `magnitude` that was rounded to storage before it was added; class "ulp": the factor of an
+               operand that may be subnormal in the compute type
     """
 
     value: np.ndarray
     count: np.ndarray | int = 0
-    terms: np.ndarray | float = 0.0
+    magnitude: np.ndarray | float = 0.0
     divided: np.ndarray | float = 0.0
     op: str = ""
 
@@ -137,17 +138,18 @@ class Idle:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Everything the tests know of a row.
+    """Test data of one row of an op table.
 
     row         section name in the op table, e.g. "segment_sum{I}_{T}"
     problems    name -> function of a Draw that makes a Problem; tried with every dtype, alignment and workspace mode
     reference   Problem -> {output: Expected}, in float64, written without looking at the kernels
-    brief       names of the problems for instances that `full` leaves out; empty: they have all
+    brief       names of the problems for instances that `full` excludes; empty: they have all
     full        whether the instance of the slots is tried with all problems and bad calls. Shapes and strides are
-                matters of the code around a function, so by default the first function of a row is
+    handled by
+                the code around a function, so by default only the first function of a row is
     tolerance   output -> class of tolerances.py
-    tolerance_without_workspace   the same where a call without a workspace promises less; None: it does not
-    plain       name of the problem that the bad calls are variations of; no extent of it is 0
+    tolerance_without_workspace   the class where a call without a workspace promises less; None: it does not
+    plain       name of the problem that the bad calls vary; no extent of it is 0
     large       name of the problem for determinism, threads and streams
     bad, idle   calls that fail, calls with nothing to do
     """
@@ -177,7 +179,7 @@ class Case:
         return self.large if self.is_full(slots) else self.plain
 
     def bad_of(self, op: str, slots: dict[str, str]) -> tuple[Bad, ...]:
-        """The bad calls that an instance is tried with: of those that are not full each takes another part of them."""
+        """The bad calls that an instance is tried with; instances that are not full each take a different share."""
         row = ROWS[self.row]
         needed = {p.name for p in row.needed(slots.get("F", ""))}
         unread = {p.name for p in row.pointers if p.is_required} - needed
@@ -193,8 +195,8 @@ class Case:
 
 @functools.cache
 def special_floats(dtype: str) -> np.ndarray:
-    """NaN, infinities (where the dtype has them), zeros, subnormals, and what is so large that thousands of them still
-    have a sum."""
+    """NaN, infinities (where the dtype has them), zeros, subnormals, and numbers so large that only the sum of
+    thousands of them is still finite."""
     edge = [SMALLEST[dtype], SMALLEST_NORMAL[dtype], SMALLEST_NORMAL[dtype] - SMALLEST[dtype], 0.0, 1.0]
     edge.append(LARGEST[dtype] / (2**14 if LARGEST[dtype] > 2**16 or dtype == "f16" else 8))
     edge += [] if dtype == "fp8e4m3" else [np.inf]
@@ -203,7 +205,7 @@ def special_floats(dtype: str) -> np.ndarray:
 
 @functools.cache
 def special_integers(dtype: str) -> np.ndarray:
-    """Ends of the range, 0, +-1, powers of two and their neighbours."""
+    """Both ends of the range, 0, +-1, powers of two and their neighbours."""
     low, high = LIMITS[dtype]
     powers = [sign * 2**k + d for k in range(65) for sign in (1, -1) for d in (-1, 0, 1)]
     found = sorted({v for v in (low, low + 1, high - 1, high, *powers) if low <= v <= high})
@@ -213,8 +215,8 @@ def special_integers(dtype: str) -> np.ndarray:
 class Draw:
     """Seeded random inputs for one instance of a row.
 
-    slots      all of them; function (F), dtype (T), other (U) and index (I) are "" where the row has none, offset (O)
-               is i32
+    slots      all slots; function (F), dtype (T), other (U) and index (I) are "" where the row has none, offset (O) is
+    i32
     """
 
     def __init__(self, slots: dict[str, str], seed: str | int):
@@ -224,7 +226,7 @@ class Draw:
         self.rng = np.random.default_rng(zlib.crc32(seed.encode()) if isinstance(seed, str) else seed)
 
     def values(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:
-        """Floats, integers or pairs of floats, by the dtype (default: slot T)."""
+        """Floats, integers or complex numbers, by the dtype (default: slot T)."""
         dtype = dtype or self.dtype
         if dtype in COMPLEX:
             pairs = self.floats((*shape, 2), kind, None, "f32" if dtype == "c32" else "f64").values
@@ -269,7 +271,8 @@ class Draw:
         return self.array(np.asarray(values).reshape(shape), dtype, strides)
 
     def array(self, values, dtype: str = "", strides=None) -> Array:
-        """An array of given values, which the dtype holds; cells that share memory get one of them."""
+        """An array of given values, which must be exact in the dtype; elements that share memory get one of their
+        values."""
         values = np.asarray(values)
         shape = values.shape
         if strides is not None and shape:
@@ -286,8 +289,8 @@ class Draw:
 
 
 def strides_for(shape, *, order=None, flip=(), broadcast=(), gap=1, pad=0) -> tuple[int, ...]:
-    """Strides of a view: axes laid out in `order` (slowest first), `pad` cells after each run of an axis, every cell
-    `gap` apart, axes of `flip` walked backwards and those of `broadcast` standing still."""
+    """Strides of a view: axes laid out in `order` (slowest first), `pad` elements after each slice of an axis, elements
+    `gap` apart, axes of `flip` reversed and those of `broadcast` with stride 0."""
     strides, step = [0] * len(shape), gap
     for axis in reversed(range(len(shape)) if order is None else order):
         if axis in broadcast:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms, of rows and of groups of channels, and their gradients."""
+"""Norms of rows and of groups of channels, and their gradients."""
 
 from . import norm_add, norm_batch, norm_channels, norm_l2, norm_rows
 

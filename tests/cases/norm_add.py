@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of a sum, and their gradients."""
+"""Norms of a sum (fused residual addition), and their gradients."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from .norm_rows import (
     row_extent,
     scalars_of,
     spread,
-    with_numbers,
+    with_scalars,
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def rows_of(shape, mask):
 
 
 def offset_gamma(problem):
-    """gamma + gamma_offset, and the magnitudes of what was added."""
+    """gamma + gamma_offset, and the sum of the magnitudes of both."""
     if "gamma" in problem.null:
         return np.float64(1), np.float64(1)
     gamma, offset = spread(problem, "gamma", 1), np.float64(problem.scalars["gamma_offset"])
@@ -69,18 +69,18 @@ def forward_reference(problem):
     expected = normalized(problem, total, gamma)
     with np.errstate(all="ignore"):
         lost = np.abs(expected["y"].value) * np.nan_to_num(size / np.abs(gamma), posinf=0, nan=0)
-    expected["y"].terms = expected["y"].terms + np.nan_to_num(lost, posinf=0, nan=0)
+    expected["y"].magnitude = expected["y"].magnitude + np.nan_to_num(lost, posinf=0, nan=0)
     expected["sum"] = Expected(total)
     expected = {name: e for name, e in expected.items() if name not in problem.null}
     for name in ("mean_out", "inv_std_out", "rms_out"):  # row-major
         if name in expected:
             e = expected[name]
-            expected[name] = Expected(np.ravel(e.value), e.count, np.ravel(e.terms))
+            expected[name] = Expected(np.ravel(e.value), e.count, np.ravel(e.magnitude))
     return expected
 
 
 def backward(draw, shape, mask, *, centered, kind="normal", rows="", null=(), offset=0.0, **strides):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of the sum, so that a kernel which recomputes them fails."""
     strides = {name: strides.get(name) for name in ("dy", "dsum", "sum", "dx")}
     n, of = row_extent(shape, mask), rows_of(shape, mask)
     arrays = {name: floats(draw, shape, kind, strides[name]) for name in ("dy", "dsum", "sum")}
@@ -103,17 +103,17 @@ def backward_reference(problem):
         mean = given["mean_in"].values.reshape(of) if centered else np.float64(0)
         rstd = given["inv_std_in"].values.reshape(of) if centered else 1 / given["rms"].values.reshape(of)
         gamma, size = offset_gamma(problem)
-        dx, terms, xh, size_xh = gradient(dy, x, mean, rstd, gamma, axes, centered)
+        dx, magnitude, xh, size_xh = gradient(dy, x, mean, rstd, gamma, axes, centered)
         _, larger, _, _ = gradient(np.abs(dy), x, mean, rstd, size, axes, centered)
-        terms = np.nan_to_num(terms + larger + np.abs(extra), posinf=0, nan=0)
-        expected = {"dx": Expected(dx + extra, n, terms), **of_columns(dy, xh, size_xh, rows)}
+        magnitude = np.nan_to_num(magnitude + larger + np.abs(extra), posinf=0, nan=0)
+        expected = {"dx": Expected(dx + extra, n, magnitude), **of_columns(dy, xh, size_xh, rows)}
     if not centered:
         del expected["dbeta"]
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
 def without_strided_rows(table):
-    """Statistics are row-major."""
+    """Drops problems with strided statistics, which are row-major here."""
     return {name: problem for name, problem in table.items() if not name.startswith("rows_")}
 
 
@@ -126,7 +126,7 @@ def cases(name, *, centered):
 
     table = without_strided_rows(problems(make, ("x", "residual", "y"), saved, (*affine, "residual", "sum", *saved)))
     table |= {
-        "turned_sum": lambda d: make(d, (4, 6, 10), 4, sum=strides_for((4, 6, 10), order=(2, 0, 1))),
+        "permuted_sum": lambda d: make(d, (4, 6, 10), 4, sum=strides_for((4, 6, 10), order=(2, 0, 1))),
         "offset_gamma": lambda d: make(d, (5, 130), 2, offset=1.0),
         "offset_gamma_wide": lambda d: make(d, (9, 2048), 2, offset=-0.5),
         "alone": lambda d: make(d, (7, 64), 2, offset=1.0, null=("residual", "sum")),
@@ -193,7 +193,7 @@ def recompute_reference(problem):
         return {name: e for name, e in expected.items() if name not in problem.null}
     with np.errstate(all="ignore"):
         gamma, size = offset_gamma(problem)
-        mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
+        mean, rstd, dx, magnitude, xh, of_xh = gradient_of_x(
             dy, x, gamma, size, axes, problem.scalars["eps"], centered
         )  # fmt: skip
         saved = (mean, rstd) if centered else ((1 / rstd[0], 1 / rstd[0]),)
@@ -202,11 +202,11 @@ def recompute_reference(problem):
         name: Expected(np.ravel(value), n, np.nan_to_num(np.ravel(of), posinf=0, nan=0))
         for name, (value, of) in zip(SAVED[centered], saved)
     }
-    expected["dx"] = Expected(dx, n, np.nan_to_num(terms + np.abs(extra), posinf=0, nan=0))
-    # Each term of a sum over rows has the error of its row's statistics, sums of n.
+    expected["dx"] = Expected(dx, n, np.nan_to_num(magnitude + np.abs(extra), posinf=0, nan=0))
+    # Each summand of a sum over rows has the error of its row's statistics, which are sums over n.
     for name, e in columns.items():
         if name in GRADIENTS[centered]:
-            expected[name] = Expected(e.value, e.count + n, e.terms)
+            expected[name] = Expected(e.value, e.count + n, e.magnitude)
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
@@ -239,9 +239,9 @@ def recompute_case(name, *, centered):
 
 def param_cases(of):
     for case in of:
-        numbers = {"gamma_offset": 0.7} | ({} if "backward" in case.row else {"eps": 0.1})
+        scalars = {"gamma_offset": 0.7} | ({} if "backward" in case.row else {"eps": 0.1})
         row = case.row.replace("norm_", "norm_param_")
-        yield with_numbers(case, row, (*BRIEF, "alone", "without_dsum"), **numbers)
+        yield with_scalars(case, row, (*BRIEF, "alone", "without_dsum"), **scalars)
 
 
 OF_SUMS = (*cases("add_rms_norm", centered=False), *cases("add_layer_norm", centered=True))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm with running statistics, its use, and its gradient."""
+"""Batch norm in training with running statistics, in inference, and its gradient."""
 
 import numpy as np
 
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_scalars
 
 MOMENTUM = 0.25
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
@@ -17,7 +17,7 @@ def scalars_of(shape, last):
 
 
 def stored(shape, last):
-    """Extents of the arrays."""
+    """The shape of the arrays in memory."""
     n, c, s = shape
     return (n, s, c) if last else (n, c, s)
 
@@ -39,12 +39,12 @@ def of_channels(problem, name, default=None):
 
 
 def affine(problem, x, mean, rstd, size, lost):
-    """(y, the magnitudes of its terms)"""
+    """Returns (y, its magnitude)."""
     gamma, beta = of_channels(problem, "gamma", 1), of_channels(problem, "beta", 0)
     with np.errstate(all="ignore"):
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
-        return scaled * gamma + beta, np.nan_to_num(terms, posinf=0, nan=0)
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        return scaled * gamma + beta, np.nan_to_num(magnitude, posinf=0, nan=0)
 
 
 def parameters(draw, channels):
@@ -68,23 +68,23 @@ def training(draw, shape, last, kind="normal", null=(), eps=EPS):
 
 def training_reference(problem):
     x, momentum = in_front(problem, "x"), problem.scalars["momentum"]
-    terms_of_a_channel = x.shape[0] * x.shape[2]
+    elements_per_channel = x.shape[0] * x.shape[2]
     eps = problem.scalars["eps"]
     mean, square, size, lost = statistics(x, (0, 2), eps, True)
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
-        y, terms = affine(problem, x, mean, rstd, size, lost)
+        y, magnitude = affine(problem, x, mean, rstd, size, lost)
         old_mean, old_var = of_channels(problem, "running_mean", 0), of_channels(problem, "running_var", 1)
-        var = np.square(x - mean).sum((0, 2), keepdims=True) / np.float64(terms_of_a_channel - 1)
+        var = np.square(x - mean).sum((0, 2), keepdims=True) / np.float64(elements_per_channel - 1)
         keeps = 1 - momentum
         moved = {
             "saved_mean": (mean, size), "saved_rstd": (rstd, rstd * lost),
             "new_running_mean": (keeps * old_mean + momentum * mean, np.abs(old_mean) + size),
             "new_running_var": (keeps * old_var + momentum * var, np.abs(old_var) + np.abs(var) * 2 * lost),
         }  # fmt: skip
-    expected = {"y": Expected(behind(problem, y), terms_of_a_channel, behind(problem, terms))}
+    expected = {"y": Expected(behind(problem, y), elements_per_channel, behind(problem, magnitude))}
     for name, (value, of) in moved.items():
-        expected[name] = Expected(value.ravel(), terms_of_a_channel, np.nan_to_num(of.ravel(), posinf=0, nan=0))
+        expected[name] = Expected(value.ravel(), elements_per_channel, np.nan_to_num(of.ravel(), posinf=0, nan=0))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
@@ -101,12 +101,12 @@ def inference_reference(problem):
     x, mean = in_front(problem, "x"), of_channels(problem, "running_mean")
     eps = problem.scalars["eps"]
     rstd = 1 / np.sqrt(of_channels(problem, "running_var") + eps)
-    y, terms = affine(problem, x, mean, rstd, np.abs(mean), 1)
-    return {"y": Expected(behind(problem, y), 1, behind(problem, terms))}
+    y, magnitude = affine(problem, x, mean, rstd, np.abs(mean), 1)
+    return {"y": Expected(behind(problem, y), 1, behind(problem, magnitude))}
 
 
 def backward(draw, shape, last, kind="normal", null=()):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     wide, (_, c, _) = COMPUTE[draw.dtype], shape
     saved = (0 if 0 in shape else c,)
     arrays = {name: floats(draw, stored(shape, last), kind) for name in ("dy", "x")}
@@ -124,17 +124,17 @@ def backward_reference(problem):
         return dict.fromkeys(("dgamma", "dbeta"), Expected(np.zeros(dy.shape[1])))
     mean, rstd, gamma = (of_channels(problem, name, 1) for name in ("saved_mean", "saved_rstd", "gamma"))
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, gamma, (0, 2), True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, gamma, (0, 2), True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
         count = dy.shape[0] * dy.shape[2]
-        expected = {"dx": Expected(behind(problem, dx), count, behind(problem, terms))}
+        expected = {"dx": Expected(behind(problem, dx), count, behind(problem, magnitude))}
         return expected | of_columns(dy, xh, size, (0, 2))
 
 
 SHAPES = {
-    "plain": (3, 4, 6), "one_channel": (5, 1, 7), "line": (1, 1, 37), "items": (29, 3, 1), "no_spatial": (33, 12, 1),
-    "short_lines": (9, 8, 3), "lines_49": (4, 6, 49), "lines_64": (4, 8, 64), "square": (8, 16, 196),
-    "long_lines": (2, 4, 3001), "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000),
+    "plain": (3, 4, 6), "one_channel": (5, 1, 7), "item": (1, 1, 37), "items": (29, 3, 1), "no_spatial": (33, 12, 1),
+    "short_spatial": (9, 8, 3), "spatial_49": (4, 6, 49), "spatial_64": (4, 8, 64), "square": (8, 16, 196),
+    "long_spatial": (2, 4, 3001), "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000),
     "blocks": (7, 24, 512), "wide_channels": (5, 1030, 4),
 }  # fmt: skip
 
@@ -170,7 +170,7 @@ def bad_calls(operands, required):
 
 
 IDLE = (
-    Idle("no_items", {"n_extent": 0}), Idle("no_lines", {"spatial_extent": 0}), Idle("no_channels", {"c_extent": 0}),
+    Idle("no_items", {"n_extent": 0}), Idle("no_space", {"spatial_extent": 0}), Idle("no_channels", {"c_extent": 0}),
 )  # fmt: skip
 PARAMETERS = ("gamma", "beta", "running_mean", "running_var")
 TRAINED = ("y", "saved_mean", "saved_rstd", "new_running_mean", "new_running_var")
@@ -180,7 +180,7 @@ def cases():
     table = problems(training, (*PARAMETERS, *TRAINED[3:]))
     table |= {
         "no_eps": lambda d: training(d, (3, 4, 35), 0, eps=0.0),
-        "one_element": lambda d: training(d, (1, 5, 1), 0),  # of which there is no unbiased variance
+        "one_element": lambda d: training(d, (1, 5, 1), 0),  # it has no unbiased variance
     }
     yield Case(
         row="batch_norm_training_{T}", problems=table, reference=training_reference,
@@ -196,7 +196,7 @@ def cases():
     table = problems(backward, ("gamma",))
     table |= {
         "no_items": lambda d: backward(d, (0, 4, 6), 0, null=unread),
-        "no_lines": lambda d: backward(d, (3, 4, 0), 1, null=unread),
+        "empty_spatial": lambda d: backward(d, (3, 4, 0), 1, null=unread),
     }
     gradients = ("dx", "dgamma", "dbeta")
     yield Case(
@@ -211,13 +211,13 @@ def cases():
 def param_cases(of):
     for case in of:
         name = case.row.removesuffix("_{T}")
-        numbers = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
-        if numbers is not None:
-            yield with_numbers(
+        scalars = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
+        if scalars is not None:
+            yield with_scalars(
                 case,
                 f"{name}_param_{{T}}",
-                ("short_lines", "square", "square_last", "lines_49", "lines_49_last"),
-                **numbers,
+                ("short_spatial", "square", "square_last", "spatial_49", "spatial_49_last"),
+                **scalars,
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_scalars
 
 OF_BATCH, OF_ITEM = 0, 1
 
@@ -22,31 +22,31 @@ def count_of(shape, groups, kind):
 
 
 class Grouped:
-    """The view of an operand as groups: [groups..., within...], and which axes are within."""
+    """Views an operand as groups, [groups..., within...]; `axes` are those within a group."""
 
     def __init__(self, problem):
         scalars = problem.scalars
         n, c, s = (scalars[f"{axis}_extent"] for axis in ("n", "c", "spatial"))
-        parts = scalars["num_groups"]
+        groups = scalars["num_groups"]
         if scalars["group_kind"] == OF_BATCH:
-            self.shape, self.axes, self.of_rows = (n, c, s), (0, 2), (1, c, 1)
-            self.of_channel = (1, c, 1)
+            self.shape, self.axes, self.stats_shape = (n, c, s), (0, 2), (1, c, 1)
+            self.channel_shape = (1, c, 1)
         else:
-            self.shape, self.axes, self.of_rows = (n, parts, c // parts, s), (2, 3), (n, parts, 1, 1)
-            self.of_channel = (1, parts, c // parts, 1)
-        self.whole, self.terms = (n, c, s), int(np.prod([self.shape[a] for a in self.axes]))
+            self.shape, self.axes, self.stats_shape = (n, groups, c // groups, s), (2, 3), (n, groups, 1, 1)
+            self.channel_shape = (1, groups, c // groups, 1)
+        self.whole, self.count = (n, c, s), int(np.prod([self.shape[a] for a in self.axes]))
         self._problem = problem
 
     def full(self, name):
         return self._problem.arrays[name].values.reshape(self.shape)
 
     def row(self, name):
-        return self._problem.arrays[name].values.reshape(self.of_rows)
+        return self._problem.arrays[name].values.reshape(self.stats_shape)
 
     def channel(self, name, default):
         if name in self._problem.null:
             return np.float64(default)
-        return self._problem.arrays[name].values.reshape(self.of_channel)
+        return self._problem.arrays[name].values.reshape(self.channel_shape)
 
 
 def forward(draw, shape, groups, kind, values="normal", null=(), eps=EPS, is_wide=False):
@@ -68,21 +68,21 @@ def forward_reference(problem):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
         value = scaled * gamma + beta
     found = {
-        "y": (value, terms, view.whole),
+        "y": (value, magnitude, view.whole),
         "saved_mean": (mean, size, (-1,)),
         "saved_rstd": (rstd, rstd * lost, (-1,)),
     }
     return {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items() if name not in problem.null
     }  # fmt: skip
 
 
 def backward(draw, shape, groups, kind, values="normal", null=(), is_wide=False):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     saved, wide = (count_of(shape, groups, kind),), COMPUTE[draw.dtype] if is_wide else ""
     arrays = {
         "dy": floats(draw, shape, values), "x": floats(draw, shape, values), "gamma": draw.floats((shape[1],)),
@@ -100,9 +100,9 @@ def backward_reference(problem):
         return {name: e for name, e in expected.items() if name not in problem.null}
     dy, x, mean, rstd = view.full("dy"), view.full("x"), view.row("saved_mean"), view.row("saved_rstd")
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
-        expected = {"dx": Expected(dx.reshape(view.whole), view.terms, terms.reshape(view.whole))}
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
+        expected = {"dx": Expected(dx.reshape(view.whole), view.count, magnitude.reshape(view.whole))}
         expected |= of_columns(*(a.reshape(view.whole) for a in (dy, xh, size)), (0, 2))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
@@ -124,29 +124,29 @@ def recompute_reference(problem):
         return backward_reference(problem)
     dy, x, gamma = view.full("dy"), view.full("x"), view.channel("gamma", 1)
     with np.errstate(all="ignore"):
-        mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
+        mean, rstd, dx, magnitude, xh, of_xh = gradient_of_x(
             dy, x, gamma, np.abs(gamma), view.axes, problem.scalars["eps"], True
         )  # fmt: skip
         columns = of_columns(*(a.reshape(view.whole) for a in (dy, xh, of_xh)), (0, 2))
-    found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, terms, view.whole)}
+    found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, magnitude, view.whole)}
     expected = {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
-    # Each term of a channel's sum has the error of its group's statistics.
+    # Each summand of a channel's sum has the error of its group's statistics.
     for name, e in columns.items():
-        expected[name] = Expected(e.value, e.count + view.terms, e.terms)
+        expected[name] = Expected(e.value, e.count + view.count, e.magnitude)
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
 SHAPES = {
-    "plain": (3, 4, 6), "one": (1, 1, 1), "line": (1, 1, 37), "items": (29, 1, 1), "channels": (1, 12, 1),
-    "no_spatial": (33, 12, 1), "short_lines": (9, 8, 3), "lines_7": (4, 6, 49), "lines_8": (4, 6, 64),
-    "lines_31": (2, 4, 31), "lines_33": (5, 4, 33), "square": (8, 16, 196), "long_lines": (2, 4, 3001),
+    "plain": (3, 4, 6), "one": (1, 1, 1), "one_item": (1, 1, 37), "items": (29, 1, 1), "channels": (1, 12, 1),
+    "no_spatial": (33, 12, 1), "short_spatial": (9, 8, 3), "spatial_7": (4, 6, 49), "spatial_8": (4, 6, 64),
+    "spatial_31": (2, 4, 31), "spatial_33": (5, 4, 33), "square": (8, 16, 196), "long_spatial": (2, 4, 3001),
     "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000), "aligned": (16, 32, 256),
     "blocks": (7, 24, 512),
 }  # fmt: skip
-FEW = ("plain", "no_spatial", "square", "short_lines", "long_lines")
+FEW = ("plain", "no_spatial", "square", "short_spatial", "long_spatial")
 
 
 def divisors(c):
@@ -193,7 +193,7 @@ def idle_calls(stands):
     """`stands`: outputs that are written where there are no elements."""
     return (
         Idle("no_items", {"n_extent": 0}, null=stands),
-        Idle("no_lines", {"spatial_extent": 0}, null=stands),
+        Idle("empty_spatial", {"spatial_extent": 0}, null=stands),
         Idle("no_channels", {"c_extent": 0}),
         Idle("no_channels_no_groups", {"c_extent": 0, "num_groups": 0}),
     )
@@ -208,7 +208,7 @@ def gradient_problems(make):
     return problems(make, ("gamma", "dgamma", "dbeta")) | {
         "no_items": lambda d: make(d, (0, 4, 6), 4, OF_BATCH, null=unread),
         "no_items_of_groups": lambda d: make(d, (0, 4, 6), 2, OF_ITEM, null=unread),
-        "no_lines": lambda d: make(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
+        "empty_spatial": lambda d: make(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
     }
 
 
@@ -218,7 +218,7 @@ def cases():
     bad = bad_calls(FORWARD, ("x", "y", "saved_mean", "saved_rstd"))
     backwards = gradient_problems(backward)
     bad_backwards = bad_calls(BACKWARD, ("dy", "x", "saved_mean", "saved_rstd", "dx"))
-    for name in ("batch_norm", "group_norm"):  # of one code
+    for name in ("batch_norm", "group_norm"):  # they share one code
         is_brief = name == "group_norm"
         for row, reference, outputs, made, refused, stands in (
             (f"{name}_{{T}}", forward_reference, FORWARD[3:], table, bad, ()),
@@ -232,7 +232,7 @@ def cases():
 
 
 def wide_cases():
-    """Of statistics that are not rounded and an eps in f64."""
+    """Rows whose statistics are not rounded and whose eps is f64."""
     table = problems(functools.partial(forward, is_wide=True, eps=0.1), ("gamma", "beta", "saved_mean", "saved_rstd"))
     table["no_eps"] = lambda d: forward(d, (3, 4, 35), 4, OF_BATCH, eps=0.0, is_wide=True)
     yield Case(
@@ -251,10 +251,10 @@ def wide_cases():
         )  # fmt: skip
 
 
-PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_lines_8")
+PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_spatial_8")
 ROUNDED = tuple(cases())
 CASES = (
     *ROUNDED, *wide_cases(),
-    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
+    *(with_scalars(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
       for case in ROUNDED if case.row in ("batch_norm_{T}", "group_norm_{T}")),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_scalars
 
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
 
@@ -16,34 +16,34 @@ def scalars_of(shape, groups):
 
 
 def stored(shape):
-    """Extents of the arrays."""
+    """The shape of the arrays in memory: [N, S, C]."""
     n, c, s = shape
     return n, s, c
 
 
 class Grouped:
-    """The view of an operand as [N, S, groups, channels of a group]."""
+    """Views an operand as [N, S, groups, channels of a group]."""
 
     axes = (1, 3)
 
     def __init__(self, problem):
         n, c, s = (problem.scalars[name] for name in EXTENTS)
-        parts = max(problem.scalars["num_groups"], 1)
-        self.shape, self.of_rows = (n, s, parts, c // parts), (n, 1, parts, 1)
-        self.of_channel = (1, 1, parts, c // parts)
-        self.whole, self.terms = (n, s, c), s * (c // parts)
+        groups = max(problem.scalars["num_groups"], 1)
+        self.shape, self.stats_shape = (n, s, groups, c // groups), (n, 1, groups, 1)
+        self.channel_shape = (1, 1, groups, c // groups)
+        self.whole, self.count = (n, s, c), s * (c // groups)
         self._problem = problem
 
     def full(self, name):
         return self._problem.arrays[name].values.reshape(self.shape)
 
     def row(self, name):
-        return self._problem.arrays[name].values.reshape(self.of_rows)
+        return self._problem.arrays[name].values.reshape(self.stats_shape)
 
     def channel(self, name, default):
         if name in self._problem.null:
             return np.float64(default)
-        return self._problem.arrays[name].values.reshape(self.of_channel)
+        return self._problem.arrays[name].values.reshape(self.channel_shape)
 
 
 def forward(draw, shape, groups, values="normal", null=(), eps=EPS):
@@ -62,17 +62,17 @@ def forward_reference(problem):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
-        found = {"y": (scaled * gamma + beta, terms, view.whole), "saved_mean": (mean, size, (-1,)),
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        found = {"y": (scaled * gamma + beta, magnitude, view.whole), "saved_mean": (mean, size, (-1,)),
                  "saved_rstd": (rstd, rstd * lost, (-1,))}  # fmt: skip
     return {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
 
 
 def backward(draw, shape, groups, values="normal", null=()):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     wide, (n, c, _) = COMPUTE[draw.dtype], shape
     saved = (0 if 0 in shape else n * groups,)
     arrays = {name: floats(draw, stored(shape), values) for name in ("dy", "x")}
@@ -91,16 +91,16 @@ def backward_reference(problem):
         return {name: e for name, e in expected.items() if name not in problem.null}
     dy, x, mean, rstd = view.full("dy"), view.full("x"), view.row("saved_mean"), view.row("saved_rstd")
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
-        expected = {"dx": Expected(dx.reshape(view.whole), view.terms, terms.reshape(view.whole))}
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
+        expected = {"dx": Expected(dx.reshape(view.whole), view.count, magnitude.reshape(view.whole))}
         expected |= of_columns(*(a.reshape(view.whole) for a in (dy, xh, size)), (0, 1))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
-# [N, C, S], and numbers of groups.
+# [N, C, S], and numbers of groups
 SHAPES = {
-    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "line": ((1, 1, 37), (1,)),
+    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "one_item": ((1, 1, 37), (1,)),
     "items": ((29, 2, 1), (1, 2)),
     "no_spatial": ((33, 12, 1), (1, 4)), "short": ((9, 8, 3), (1, 2, 4, 8)), "odd": ((4, 6, 49), (2, 3)),
     "tens": ((2, 40, 65), (4,)), "square": ((8, 16, 196), (1, 4, 16)), "few": ((2, 4, 3001), (1, 4)),
@@ -116,9 +116,9 @@ def problems(make, optional):
     def add(name, *args, **options):
         table[name] = lambda d: make(d, *args, **options)
 
-    for name, (shape, parts) in SHAPES.items():
-        for groups in parts:
-            add(name if groups == parts[0] else f"{name}_{groups}", shape, groups)
+    for name, (shape, group_counts) in SHAPES.items():
+        for groups in group_counts:
+            add(name if groups == group_counts[0] else f"{name}_{groups}", shape, groups)
     for groups in (1, 2, 4):
         for name in optional:
             add(f"without_{name}_{groups}", (3, 4, 35), groups, null=(name,))
@@ -146,7 +146,7 @@ def idle_calls(stands):
     """`stands`: outputs that are written where there are no elements."""
     return (
         Idle("no_items", {"n_extent": 0}, null=stands),
-        Idle("no_lines", {"spatial_extent": 0}, null=stands),
+        Idle("empty_spatial", {"spatial_extent": 0}, null=stands),
         Idle("no_channels", {"c_extent": 0}),
         Idle("no_channels_no_groups", {"c_extent": 0, "num_groups": 0}),
     )
@@ -168,7 +168,7 @@ def cases():
     unread = BACKWARD[:6]
     table |= {
         "empty_items": lambda d: backward(d, (0, 4, 6), 2, null=unread),
-        "empty_lines": lambda d: backward(d, (3, 4, 0), 2, null=(*unread, "dbeta")),
+        "empty_spatial": lambda d: backward(d, (3, 4, 0), 2, null=(*unread, "dbeta")),
     }
     yield Case(
         row="group_norm_channels_last_backward_{T}", problems=table, reference=backward_reference,
@@ -180,7 +180,7 @@ def cases():
 OF_FLOATS = tuple(cases())
 CASES = (
     *OF_FLOATS,
-    with_numbers(
+    with_scalars(
         OF_FLOATS[0],
         "group_norm_channels_last_param_{T}",
         ("plain_4", "short", "short_8", "edges_4", "offset_4", "square", "square_4", "few"),

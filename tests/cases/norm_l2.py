@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows over their Euclidean length, weight norm, and their gradients."""
+"""L2 normalisation of rows, weight norm, and their gradients."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from tools.oracle.numerics import COMPUTE, LARGEST, round_to
 
 from .model import Bad, Case, Expected, Problem
 from .norm_add import hosts_of, rows_of
-from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_numbers
+from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_scalars
 
-EPS = float(np.float32(1e-12))  # rows whose eps is a float take it as it is
+EPS = float(np.float32(1e-12))  # rows whose eps is a float32 take exactly this
 
 
 def values(draw, shape, kind, strides):
@@ -24,7 +24,7 @@ def values(draw, shape, kind, strides):
 
 
 def forward(names, eps):
-    """`names`: of x and y, and of the gain where there is one."""
+    """`names`: x and y, and the gain where there is one."""
     x, y, *gain = names
 
     def make(draw, shape, mask, kind="normal", rows="", null=(), eps=eps, **strides):
@@ -66,7 +66,7 @@ def forward_reference(names):
 
 
 def backward(names, eps):
-    """`names`: of dy, x and dx, and of the gain and its gradient."""
+    """`names`: dy, x and dx, and the gain and its gradient."""
     dy, x, dx, *gain = names
 
     def make(draw, shape, mask, kind="normal", rows="", null=(), eps=eps, **strides):
@@ -96,8 +96,8 @@ def backward_reference(names):
             along, of_along = (u * dy).sum(axes, keepdims=True), np.abs(u * dy).sum(axes, keepdims=True)
             scale = g / np.where(clamped, eps, norm)
             dx = scale * (dy - u * along)
-            terms = np.abs(scale) * (np.abs(dy) + np.abs(u) * of_along)
-        found = {dx_name: Expected(dx, n, np.nan_to_num(terms, posinf=0, nan=0))}
+            magnitude = np.abs(scale) * (np.abs(dy) + np.abs(u) * of_along)
+        found = {dx_name: Expected(dx, n, np.nan_to_num(magnitude, posinf=0, nan=0))}
         if gain:
             found[gain[1]] = Expected(along.ravel(), n, np.nan_to_num(of_along.ravel(), posinf=0, nan=0))
         return {name: e for name, e in found.items() if name not in problem.null}
@@ -106,7 +106,7 @@ def backward_reference(names):
 
 
 def add_ranges(table, make):
-    """Rows whose squares are beyond the range, and rows that are clamped."""
+    """Adds rows whose squares leave the range, and rows whose norm is clamped."""
     table |= {
         "large": lambda d: make(d, (5, 130), 2, kind="large"),
         "small": lambda d: make(
@@ -140,8 +140,8 @@ def cases(name, fresh, gradient):
 
 LENGTHS = tuple(cases("l2_normalize", ("x", "y"), ("dy", "x", "dx")))
 CASES = (
-    *LENGTHS,  # every row of which is shorter than the eps of the rows that take it in f64
-    *(with_numbers(case, case.row.replace("normalize_", "normalize_param_"), ("two_axes", "n129"), eps=1e3 + 0.1)
+    *LENGTHS,  # every norm is below the eps of the rows that take it in f64
+    *(with_scalars(case, case.row.replace("normalize_", "normalize_param_"), ("two_axes", "n129"), eps=1e3 + 0.1)
       for case in LENGTHS),
     *cases("weight_norm", ("v", "w", "g"), ("dw", "v", "dv", "g", "dg")),
 )  # fmt: skip

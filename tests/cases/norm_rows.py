@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMS and layer norm of any axes, and their gradients."""
+"""RMS and layer norm over any axes, and their gradients."""
 
 import dataclasses
 import functools
@@ -10,15 +10,15 @@ from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-EPS = float(np.float32(1e-5))  # rows whose eps is a float take it as it is
+EPS = float(np.float32(1e-5))  # rows whose eps is a float32 take exactly this
 
 
-def with_numbers(case, row, names, **numbers):
-    """The case of a row whose numbers are f64: given ones that no float is."""
+def with_scalars(case, row, names, **scalars):
+    """The case of a row whose scalars are f64, with given values that are not exact in f32."""
 
     def replaced(make, draw):
         problem = make(draw)
-        return dataclasses.replace(problem, scalars=problem.scalars | numbers)
+        return dataclasses.replace(problem, scalars=problem.scalars | scalars)
 
     wanted = {*names, case.plain, case.large, *(bad.of for bad in case.bad if bad.of)}
     problems = {n: functools.partial(replaced, case.problems[n]) for n in case.problems if n in wanted}
@@ -40,7 +40,7 @@ def row_extent(shape, mask):
 
 
 def spread(problem, name, default):
-    """A parameter of the elements of a row, along the axes of the shape."""
+    """A parameter with one value per element of a row, broadcast along the other axes."""
     shape = problem.host["shape"]
     if name in problem.null:
         return np.float64(default)
@@ -49,8 +49,8 @@ def spread(problem, name, default):
 
 
 def floats(draw, shape, kind, strides=None):
-    """`kind`: one of Draw.floats; "offset", far from 0 in units of its deviation; "edges", with NaN and infinities;
-    "alternating", large ones of one sign and the other in turn."""
+    """`kind` is one of Draw.floats; or "offset": far from 0 in units of the deviation; "edges": with NaN and
+    infinities; "alternating": large values of alternating sign."""
     if kind not in ("offset", "edges", "alternating"):
         return draw.floats(shape, kind, strides)
     values = draw.rng.standard_normal(shape)
@@ -64,12 +64,12 @@ def floats(draw, shape, kind, strides=None):
     return draw.array(round_to(values, draw.dtype).reshape(shape), "", strides)
 
 
-# What the strides of the saved statistics are where they are no array: NULL, or row-major as an array.
+# Strides of the saved statistics where they are not strided: NULL, or row-major.
 NULL, DENSE = "null", "dense"
 
 
 def strides_of_rows(shape, mask, given):
-    """(the host array, the strides of the array)"""
+    """Returns (the host array, the strides of the array)."""
     rows = kept(shape, mask)
     if given == NULL:
         return None, None
@@ -100,7 +100,7 @@ def forward(
 
 
 def statistics(x, axes, eps, centered):
-    """(mean, variance or mean square with eps, and the error of it in units of roundings)"""
+    """Returns (mean, variance or mean square plus eps, size, its error in roundings)."""
     with np.errstate(all="ignore"):
         mean = x.mean(axes, keepdims=True) if centered else np.zeros_like(x.mean(axes, keepdims=True))
         square = np.square(x - mean).mean(axes, keepdims=True) + np.float64(eps)
@@ -122,10 +122,10 @@ def normalized(problem, x, gamma):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size) * centered) + np.abs(beta)
-        expected = {"y": Expected(scaled * gamma + beta, n, np.nan_to_num(terms, posinf=0, nan=0))}
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size) * centered) + np.abs(beta)
+        expected = {"y": Expected(scaled * gamma + beta, n, np.nan_to_num(magnitude, posinf=0, nan=0))}
         if centered:
-            largest = np.abs(x).max(axes, keepdims=True, initial=0)  # sums are of what elements differ from one of them
+            largest = np.abs(x).max(axes, keepdims=True, initial=0)  # sums are over differences from one element
             expected["mean_out"] = Expected(mean, n, np.nan_to_num(largest, posinf=0, nan=0))
             expected["inv_std_out"] = Expected(rstd, n, np.nan_to_num(rstd * lost, posinf=0, nan=0))
         else:
@@ -136,7 +136,7 @@ def normalized(problem, x, gamma):
 def backward(
     draw, shape, mask, *, centered, kind="normal", dy=None, x=None, dx=None, rows=DENSE, null=()
 ):  # fmt: skip
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     n, of = row_extent(shape, mask), kept(shape, mask)
     host, of_rows = strides_of_rows(shape, mask, rows)
     arrays = {"dy": floats(draw, shape, kind, dy), "x": floats(draw, shape, kind, x), "gamma": draw.floats((n,))}
@@ -153,7 +153,7 @@ def backward(
 
 
 def gradient(dy, x, mean, rstd, gamma, axes, centered):
-    """(dx, the magnitudes of its terms, xh, the magnitudes of its terms) of normalized x of the given statistics."""
+    """Returns (dx, its magnitude, xh, its magnitude) of normalized x for the given statistics."""
     h, xh, size = dy * gamma, (x - mean) * rstd, (np.abs(x) + np.abs(mean)) * rstd
     product, of_product = (h * xh).mean(axes, keepdims=True), (np.abs(h) * size).mean(axes, keepdims=True)
     level, of_level = (np.float64(0),) * 2
@@ -170,9 +170,9 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         mean = given["mean_in"].values if centered else np.float64(0)
         rstd = given["inv_std_in"].values if centered else 1 / given["rms"].values
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, spread(problem, "gamma", 1), axes, centered)
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, spread(problem, "gamma", 1), axes, centered)
         expected = {
-            "dx": Expected(dx, n, np.nan_to_num(terms, posinf=0, nan=0)),
+            "dx": Expected(dx, n, np.nan_to_num(magnitude, posinf=0, nan=0)),
             **of_columns(dy, xh, size, rows),
         }
     if not centered:
@@ -181,30 +181,30 @@ def backward_reference(problem):
 
 
 def gradient_of_x(dy, x, gamma, size_of_gamma, axes, eps, centered):
-    """gradient() by the statistics that x has, and each magnitude of terms with their errors: (mean, its terms), (1 /
-    deviation, its terms), dx, its terms, xh, its terms. `size_of_gamma` is the magnitude of gamma's terms."""
+    """gradient() for the statistics of x itself, with their errors included in the magnitudes: (mean, its magnitude),
+    (1 / deviation, its magnitude), dx, its magnitude, xh, its magnitude. `size_of_gamma` is gamma's magnitude."""
     mean, square, size, lost = statistics(x, axes, eps, centered)
     rstd = 1 / np.sqrt(square)
     dx, _, xh, _ = gradient(dy, x, mean, rstd, gamma, axes, centered)
     of_xh = rstd * (np.abs(x) + size) * lost
     h = np.abs(dy) * size_of_gamma
     of_product = (h * of_xh).mean(axes, keepdims=True)
-    terms = rstd * lost * (h + centered * h.mean(axes, keepdims=True) + of_xh * of_product)
-    return (mean, size), (rstd, rstd * lost), dx, terms, xh, of_xh
+    magnitude = rstd * lost * (h + centered * h.mean(axes, keepdims=True) + of_xh * of_product)
+    return (mean, size), (rstd, rstd * lost), dx, magnitude, xh, of_xh
 
 
 def of_columns(dy, xh, size, axes):
     """The gradients of gamma and beta: sums over `axes`."""
     count = int(np.prod([dy.shape[d] for d in axes], dtype=np.int64))
-    terms = np.nan_to_num((np.abs(dy) * size).sum(axes).ravel(), posinf=0, nan=0)
+    magnitude = np.nan_to_num((np.abs(dy) * size).sum(axes).ravel(), posinf=0, nan=0)
     of_beta = np.nan_to_num(np.abs(dy).sum(axes).ravel(), posinf=0, nan=0)
     return {
-        "dgamma": Expected((dy * xh).sum(axes).ravel(), count, terms),
+        "dgamma": Expected((dy * xh).sum(axes).ravel(), count, magnitude),
         "dbeta": Expected(dy.sum(axes).ravel(), count, of_beta),
     }
 
 
-# Around the lengths where a group of threads, a block or another algorithm begins.
+# lengths around those at which a group of threads, a block or another algorithm begins
 LENGTHS = (
     1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 33, 64, 100, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1000, 1023, 1024, 1025,
     2048, 2050, 4096, 4099, 8192, 12001,
@@ -231,12 +231,12 @@ def views():
     return {
         "padded": strides_for(shape, pad=2), "gaps": strides_for(shape, gap=2),
         "flipped": strides_for(shape, flip=(0, 2)),
-        "turned": strides_for(shape, order=(2, 0, 1)), "outer_turned": strides_for(shape, order=(1, 0, 2)),
+        "permuted": strides_for(shape, order=(2, 0, 1)), "outer_permuted": strides_for(shape, order=(1, 0, 2)),
     }  # fmt: skip
 
 
 def problems(make, operands, statistics, optional):
-    """`operands` are those of the shape, the output last."""
+    """`operands` have the shape of x, the output last."""
     inputs = operands[:-1]
     table = {}
 
@@ -255,11 +255,11 @@ def problems(make, operands, statistics, optional):
         for mask in (4, 3):
             add(f"broadcast_{axis}_{mask}", shape, mask, **{inputs[-1]: strides_for(shape, broadcast=(axis,))})
     add("broadcast_all", shape, 6, **{inputs[0]: (0, 0, 0)})
-    add("batch_turned", (3, 5, 7, 8), 8, **dict.fromkeys(operands, strides_for((3, 5, 7, 8), order=(1, 0, 2, 3))))
+    add("batch_permuted", (3, 5, 7, 8), 8, **dict.fromkeys(operands, strides_for((3, 5, 7, 8), order=(1, 0, 2, 3))))
     for mask in (4, 2):
         rows = kept(shape, mask)
         add(f"rows_padded_{mask}", shape, mask, rows=strides_for(rows, pad=3))
-        add(f"rows_turned_{mask}", shape, mask, rows=strides_for(rows, order=(2, 1, 0), gap=2))
+        add(f"rows_permuted_{mask}", shape, mask, rows=strides_for(rows, order=(2, 1, 0), gap=2))
         add(f"rows_flipped_{mask}", shape, mask, rows=strides_for(rows, flip=(0,)))
     for name in optional:
         add(f"without_{name}", shape, 4, null=(name,))
@@ -272,7 +272,7 @@ def problems(make, operands, statistics, optional):
 
 
 def bad_calls(operands, statistics, optional, save, save_may_be_null):
-    """`operands` are those of the shape, the output last. `save`: strides of the saved statistics, if they have any."""
+    """`operands` have the shape of x, the output last. `save`: strides of the saved statistics, if they have any."""
     extents = ("numel", "rank", "norm_total_extent")
     bad = [Bad(f"negative_{e}", 2, rf"{e} is -4", {e: -4}, can=2) for e in extents]
     bad += [
@@ -355,7 +355,7 @@ def backward_case(name, *, centered):
 
 
 def case(name, table, reference, outputs, bad, idle):
-    """The `_strided` names have the code of the plain ones, so a few problems tell that they do."""
+    """The `_strided` rows share the code of the plain ones, so a few problems suffice."""
     for row, brief in ((f"{name}_{{T}}", False), (f"{name}_{{T}}_strided", True)):
         chosen = {n: table[n] for n in BRIEF} if brief else table
         yield Case(
@@ -373,6 +373,6 @@ ROWS = (
 )
 CASES = (
     *ROWS,
-    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), BRIEF, eps=0.1)
+    *(with_scalars(case, case.row.replace("{T}", "param_{T}"), BRIEF, eps=0.1)
       for case in ROWS if case.row in ("rms_norm_{T}", "layer_norm_{T}")),
 )  # fmt: skip

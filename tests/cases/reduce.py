@@ -10,16 +10,16 @@ from tools.oracle.numerics import LARGEST, LIMITS, is_float, round_to
 from .model import Bad, Case, Idle, Problem, strides_for
 from .reductions import reduced
 
-JUNK = 10**6  # an entry that is not used
+SKIP = 10**6  # an entry that is ignored
 
 
 def values(draw, shape, kind, strides):
-    """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them is ordinary;
-    "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
-    compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
-    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
-    or so; "alternating": large numbers of one sign and the other in turn; "brink": near the ends of the range, so that
-    partial sums and products leave it where means and products do not; "brink_factors": those of products."""
+    """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them stays in
+    range; "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far
+    from 0, compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign;
+    "ties": few values, each often; "lowest": the lowest finite value; "extreme": squares overflow or vanish; "holes":
+    about one 0 per row; "alternating": large numbers of alternating sign; "brink": near the ends of the range, so that
+    partial sums and products leave it where means and products do not; "brink_factors": the same for products."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -63,14 +63,14 @@ def values(draw, shape, kind, strides):
 
 
 def alternating(draw, shape):
-    """Large numbers, whose squares have sums, of one sign and the other in turn along each axis."""
+    """Large numbers of alternating sign along each axis, whose squares have finite sums."""
     size = (3e4 if draw.dtype == "f16" else 1e15) * (1 + draw.rng.random(shape) / 2)
     return round_to(size * (1 - 2 * (np.indices(shape).sum(0) % 2)), draw.dtype)
 
 
 def brink(draw, shape, function):
-    """Of sums and means: of one sign in half of the rows, of both in the others. Of products: large and small numbers
-    in turn along each axis. Other functions get ordinary numbers."""
+    """Sums and means: one sign in half of the rows, both in the others. Products: large and small numbers alternate
+    along each axis. Other functions: ordinary numbers."""
     rng, at = draw.rng, np.indices(shape).sum(0) if shape else np.zeros(shape)
     if function in ("sum", "mean"):
         one_sign = rng.random((*shape[:1], *[1] * (len(shape) - 1))) < 0.5
@@ -87,7 +87,7 @@ def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", 
     """A reduction along one axis; x and y are options of strides_for."""
     out = tuple(1 if a == axis else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
-    host = {"output_shape": out, "stride_x": tuple(JUNK if a == axis else s for a, s in enumerate(sx)), "stride_y": sy}
+    host = {"output_shape": out, "stride_x": tuple(SKIP if a == axis else s for a, s in enumerate(sx)), "stride_y": sy}
     given = {
         "output_numel": math.prod(out), "rank": len(shape), "reduce_axis": axis, "reduce_extent": shape[axis],
         "reduce_stride_x": sx[axis], **scalars,
@@ -102,7 +102,7 @@ def along_reference(problem):
     return {"y": reduced(problem.function, x.values, (problem.scalars["reduce_axis"],), x.dtype, **parameters)}
 
 
-TURNED, FLIPPED = {"order": (2, 0, 1)}, {"flip": (0, 2)}
+PERMUTED, FLIPPED = {"order": (2, 0, 1)}, {"flip": (0, 2)}
 # name -> shape, axis, options
 SHAPES = {
     "plain": ((3, 5, 7), 1, {}),
@@ -118,9 +118,9 @@ SHAPES = {
     "middle": ((4, 33, 50), 1, {}),
     "short_rows": ((301, 5), 1, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 3, 2), 2, {}),
-    "turned": ((6, 40, 7), 1, {"x": TURNED}),
-    "turned_last": ((6, 40, 70), 2, {"x": {"order": (2, 1, 0)}}),
-    "turned_out": ((6, 7, 40), 2, {"y": {"order": (1, 0, 2)}}),
+    "permuted": ((6, 40, 7), 1, {"x": PERMUTED}),
+    "permuted_last": ((6, 40, 70), 2, {"x": {"order": (2, 1, 0)}}),
+    "permuted_out": ((6, 7, 40), 2, {"y": {"order": (1, 0, 2)}}),
     "flipped": ((5, 4, 70), 2, {"x": FLIPPED}),
     "flipped_columns": ((70, 4, 33), 0, {"x": FLIPPED, "y": {"flip": (1,)}}),
     "gaps": ((9, 66), 1, {"x": {"gap": 2, "pad": 3}, "y": {"gap": 3}}),
@@ -215,7 +215,7 @@ def to_reference(problem):
     axes = [d for d, (have, want) in enumerate(zip(src.shape, out)) if want == 1 and have != 1]
     parameters = {key: problem.scalars[key] for key in ("correction", "p") if key in problem.scalars}
     found = reduced(problem.function, src.values, axes, src.dtype, **parameters)
-    for name in ("value", "terms"):
+    for name in ("value", "magnitude"):
         setattr(found, name, np.broadcast_to(getattr(found, name), out))
     return {"dst": found}
 
@@ -228,7 +228,7 @@ TO = {  # shape, output shape, options
     "outer": ((9, 8, 64), (1, 1, 64), {}),
     "ends": ((9, 20, 33), (1, 20, 1), {}),
     "repeated": ((4, 1, 6), (4, 5, 1), {}),
-    "turned": ((4, 5, 6), (1, 5, 1), {"src": TURNED}),
+    "permuted": ((4, 5, 6), (1, 5, 1), {"src": PERMUTED}),
     "flipped": ((4, 5, 64), (4, 1, 1), {"src": FLIPPED}),
     "still": ((4, 5, 6), (4, 5, 1), {"src": {"broadcast": (0, 2)}}),
     "rank8": ((2, 3, 1, 2, 3, 2, 2, 3), (2, 1, 1, 2, 1, 2, 1, 3), {}),
@@ -277,7 +277,7 @@ TRACES = {
     "one": lambda d: trace(d, 1),
     "nothing": lambda d: trace(d, 0, null=("x",)),
     "large": lambda d: trace(d, 301),
-    "turned": lambda d: trace(d, 33, x={"order": (1, 0)}),
+    "permuted": lambda d: trace(d, 33, x={"order": (1, 0)}),
     "flipped": lambda d: trace(d, 33, x={"flip": (0,), "pad": 3}),
     "spiked": lambda d: trace(d, 33, "spiked"),
 }

@@ -6,15 +6,16 @@ import math
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import BAD_POWERS, EXTREME, FLIPPED, JUNK, TURNED, is_thorough, values
+from .reduce import BAD_POWERS, EXTREME, FLIPPED, PERMUTED, SKIP, is_thorough, values
 from .reductions import count_of, reduced
 
 
 def over(draw, shape, axes, kind="normal", x=None, y=None, null=(), outputs=None, **scalars):
-    """x and y are options of strides_for, y of all outputs; `outputs` name -> dtype, a slot or that of x."""
+    """x and y are options of strides_for, y for all outputs; `outputs` maps a name to its dtype, a slot or x's by
+    default."""
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
-    unused = tuple(JUNK if a in axes else s for a, s in enumerate(sy))
+    unused = tuple(SKIP if a in axes else s for a, s in enumerate(sy))
     host = {"shape": tuple(shape), "stride_x": sx, **{f"stride_{name}": unused for name in outputs}}
     given = {"numel": math.prod(shape), "rank": len(shape), "reduce_axes_mask": sum(1 << a for a in axes), **scalars}
     arrays = {"x": values(draw, shape, kind, sx)}
@@ -28,7 +29,7 @@ def axes_of(problem):
 
 
 def forward(name=""):
-    """Of `name`, or of the row's function."""
+    """The reference of `name`, or of the row's function."""
 
     def reference(problem):
         x = problem.arrays["x"]
@@ -39,7 +40,7 @@ def forward(name=""):
 
 
 def moments(problem):
-    """Of the variance and the mean, those that are wanted. The running mean is as exact as the sum over the count."""
+    """The variance and the mean that are wanted. The running mean is as exact as the sum over the count."""
     x, axes = problem.arrays["x"].values, axes_of(problem)
     with np.errstate(all="ignore"):
         found = {
@@ -73,8 +74,8 @@ SHAPES = {
     "middle": ((6, 5, 4, 64), (1, 2), {}),
     "every_other": ((3, 4, 5, 6, 7), (1, 3), {}),
     "channels": ((6, 32, 50), (0, 2), {}),
-    "turned": ((6, 40, 7), (0, 1), {"x": TURNED}),
-    "turned_out": ((6, 7, 5, 9), (2,), {"y": {"order": (1, 3, 0, 2)}}),
+    "permuted": ((6, 40, 7), (0, 1), {"x": PERMUTED}),
+    "permuted_out": ((6, 7, 5, 9), (2,), {"y": {"order": (1, 3, 0, 2)}}),
     "flipped": ((5, 4, 70), (0, 2), {"x": FLIPPED}),
     "flipped_out": ((5, 4, 6), (1,), {"y": {"flip": (0, 2)}}),
     "gaps": ((9, 6, 66), (1, 2), {"x": {"gap": 2, "pad": 3}, "y": {"gap": 3}}),
@@ -87,7 +88,7 @@ SHAPES = {
     "long": ((100, 7, 301), (0, 2), {}),
     "large": ((33, 10, 103), (1, 2), {}),
     "ties": ((13, 7, 10), (1, 2), {"kind": "ties"}),
-    "ties_turned": ((6, 40, 7), (0, 1), {"x": TURNED, "kind": "ties"}),
+    "ties_permuted": ((6, 40, 7), (0, 1), {"x": PERMUTED, "kind": "ties"}),
     "lowest": ((13, 7, 10), (0, 2), {"kind": "lowest"}),
 }
 EMPTY = {"nothing": ((3, 0, 5), (1,), {}), "nothing_null": ((0, 4, 0), (0, 2), {"null": ("x",)})}

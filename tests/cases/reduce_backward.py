@@ -8,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import FLIPPED, TURNED, values
+from .reduce import FLIPPED, PERMUTED, values
 from .reductions import WIDE, reduced
 
 SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
@@ -17,7 +17,7 @@ SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
 def backward(
     draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1, p=3.0, named=True
 ):
-    """x, dx and dy are options of strides_for; dy's are those of y, too. Moments have one axis if it is `named`."""
+    """x, dx and dy are options of strides_for; y has dy's. Moments have one axis if it is `named`."""
     shape = tuple(shape)
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     still = tuple(0 if a in axes else s for a, s in enumerate(strides_for(out, **dy or {})))
@@ -32,8 +32,8 @@ def backward(
         arrays["x"] = operand = values(draw, shape, kind, sx)
         extreme = draw.rng.choice(["max", "min", "fmax", "fmin"])
         forward = {"max_min": extreme, "var": "sum", "std": "sum"}.get(name, name)
-        numbers = {"p": p} if name == "norm_p" else {}
-        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype, **numbers).value, np.float64)
+        parameters = {"p": p} if name == "norm_p" else {}
+        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype, **parameters).value, np.float64)
         with np.errstate(over="ignore"):
             arrays["y"] = draw.array(round_to(np.broadcast_to(y, shape), draw.dtype).reshape(shape), strides=still)
         host |= {"stride_x": sx, "stride_y": still}
@@ -59,7 +59,7 @@ def times_others(dy, x, axes):
 
 
 def of_power(dy, x, y, axes, p):
-    """The gradient of the p-norm, and what the power's own errors are in proportion to."""
+    """The gradient of the p-norm, and the size that the power's own errors are proportional to."""
     if p == 0:
         return np.zeros_like(x), 0.0
     if np.isinf(p):
@@ -91,7 +91,7 @@ def reference(problem):
     axes = tuple(d for d, s in enumerate(host["stride_dy"]) if s == 0)
     axes = (problem.scalars["reduce_axis"],) if "reduce_axis" in problem.scalars else axes
     n = math.prod(dy.shape[a] for a in axes)
-    terms, rough = None, 0.0
+    magnitude, rough = None, 0.0
     with np.errstate(all="ignore"):
         if name == "sum":
             return {"dx": Expected(dy)}
@@ -110,9 +110,9 @@ def reference(problem):
             value = np.where(np.isneginf(y), 0, dy * np.exp(x - y))
             rough = np.abs(value) * (1 + np.abs(np.where(np.isfinite(x - y), x - y, 0)))
         else:
-            value, terms = deviations(problem, dy, x, axes, n)
-    terms = np.abs(value) if terms is None else terms
-    return {"dx": Expected(value, n + 6, np.where(np.isfinite(terms), terms, 0), divided=rough)}
+            value, magnitude = deviations(problem, dy, x, axes, n)
+    magnitude = np.abs(value) if magnitude is None else magnitude
+    return {"dx": Expected(value, n + 6, np.where(np.isfinite(magnitude), magnitude, 0), divided=rough)}
 
 
 SHAPES = {  # shape, reduced axes, options
@@ -125,8 +125,8 @@ SHAPES = {  # shape, reduced axes, options
     "none": ((4, 5), (), {}),
     "single": ((5, 1, 7), (1,), {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 3, 2), (2, 5), {}),
-    "turned": ((6, 40, 7), (1,), {"x": TURNED}),
-    "turned_out": ((6, 40, 7), (2,), {"dx": TURNED, "dy": {"order": (1, 2, 0)}}),
+    "permuted": ((6, 40, 7), (1,), {"x": PERMUTED}),
+    "permuted_out": ((6, 40, 7), (2,), {"dx": PERMUTED, "dy": {"order": (1, 2, 0)}}),
     "flipped": ((5, 4, 70), (2,), {"x": FLIPPED, "dx": {"flip": (2,)}, "dy": {"flip": (0,)}}),
     "gaps": ((9, 66), (1,), {"x": {"gap": 2, "pad": 3}, "dx": {"gap": 3}, "dy": {"gap": 2}}),
     "still": ((9, 65), (1,), {"x": {"broadcast": (0,)}}),
@@ -208,7 +208,7 @@ POWERS = {
     **{f"p{p}": ((9, 65), (1,), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, 7.0)},
     **{f"zeros_p{p}": ((30, 20), (1,), {"p": p, "kind": "sparse"}) for p in (0.5, 1.0, 2.0, 3.0, np.inf)},
     **{f"greatest_{key}": (*given[:2], {**given[2], "p": np.inf}) for key, given in TIES.items()},
-    "greatest_turned": ((6, 40, 7), (1,), {"p": np.inf, "x": TURNED}),
+    "greatest_permuted": ((6, 40, 7), (1,), {"p": np.inf, "x": PERMUTED}),
 }
 MOMENTS = {
     "population": ((9, 50), (1,), {"correction": 0}),
@@ -223,7 +223,7 @@ SEVERAL = {
     "uncorrected": ((9, 1, 1), (1, 2), {"correction": 1}),
     "equal": ((9, 5, 13), (1, 2), {"x": {"broadcast": (1, 2)}}),
     "far": ((5, 40, 100), (1, 2), {"kind": "far"}),
-    "ends_turned": ((6, 40, 7), (0, 2), {"x": TURNED, "dx": {"flip": (1,)}}),
+    "ends_permuted": ((6, 40, 7), (0, 2), {"x": PERMUTED, "dx": {"flip": (1,)}}),
 }
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reduction of an array over some axes must be, kept as axes of extent 1, and how far it may be off."""
+"""References of reductions over some axes, which remain as axes of extent 1, with the count and magnitude of their
+errors."""
 
 import math
 
@@ -54,11 +55,11 @@ def mean(x, axes):
     found, n = total(x, axes), count_of(x, axes)
     if n == 0:
         return Expected(np.full(found.value.shape, np.nan))
-    return Expected(found.value / n, n + 1 if n > 1 else 0, found.terms / n)
+    return Expected(found.value / n, n + 1 if n > 1 else 0, found.magnitude / n)
 
 
 def prod(x, axes):
-    """Equal factors make equal partial products, whose errors are not independent but add up: they count as often."""
+    """Equal operands make equal partial products, whose errors are not independent but add up: they count as often."""
     value, n = x.prod(axes, keepdims=True), count_of(x, axes)
     if n == 0:
         return Expected(value, n, np.abs(value))
@@ -85,7 +86,7 @@ def logsumexp(x, axes):
 
 
 def variance(x, axes, correction):
-    """Errors are those of the sum of squares, and of the mean, by which each difference may be off."""
+    """The errors are those of the sum of squares, and of the mean, by which each difference may be off."""
     n = count_of(x, axes)
     if n == 0 or n <= correction:
         return Expected(np.full(kept(x, axes), np.nan))
@@ -102,18 +103,18 @@ def var(x, axes, correction=0):
 def std(x, axes, correction=0):
     found = variance(x, axes, correction)
     value = np.sqrt(found.value)
-    return Expected(value, found.count, np.where(value > 0, found.terms / np.where(value > 0, value, 1), 0))
+    return Expected(value, found.count, np.where(value > 0, found.magnitude / np.where(value > 0, value, 1), 0))
 
 
 def number(name, x, axes):
-    """The extreme of what is no NaN; NaN of nothing else."""
+    """The extreme of the elements that are not NaN; NaN if there are none."""
     worst = {"fmax": -np.inf, "fmin": np.inf}[name]
     value = getattr(np, name).reduce(x, axis=axes, keepdims=True, initial=worst)
     return Expected(np.where(np.isnan(x).all(axes, keepdims=True), np.nan, value))
 
 
 def norm_p(x, axes, p):
-    """Errors are those of the terms, of which each may be off by p times that of a quotient."""
+    """The errors are those of the summands, each of which may be off by p times the error of a quotient."""
     size, count = np.abs(x), count_of(x, axes)
     if p == 0:
         return Expected((size != 0).sum(axes, keepdims=True).astype(np.float64))
@@ -127,7 +128,7 @@ def norm_p(x, axes, p):
 
 
 def mean_of_integers(x, axes):
-    """Exact but for the conversion of the sum and the quotient."""
+    """Exact except for the conversion of the sum and the quotient."""
     count = count_of(x, axes)
     if count == 0:
         return Expected(np.full(kept(x, axes), np.nan))
@@ -150,15 +151,15 @@ def truth(name, x, axes):
 
 
 def of_bools(name, x, axes):
-    """What NumPy has of bools: sums are counts, of nothing the greatest is False and the least True."""
+    """NumPy's results for bools: sums are counts; the maximum of nothing is False and its minimum True."""
     if name == "sum":
         return Expected((x != 0).sum(axes, np.int64, keepdims=True))
     found = {"max": np.logical_or, "min": np.logical_and}[name].reduce(x != 0, axis=axes, keepdims=True)
     return Expected(found.astype(np.uint8))
 
 
-def place(name, x, axes):
-    """NumPy's: the first extreme, and of NaNs the first, of the elements in row-major order along the axes."""
+def index_of(name, x, axes):
+    """NumPy's index: the first extreme, or the first NaN, in row-major order along the axes."""
     others = [a for a in range(x.ndim) if a not in axes]
     rows = x.transpose(*others, *axes).reshape([x.shape[a] for a in others] + [-1])
     return Expected(getattr(np, name)(rows, axis=-1).reshape(kept(x, axes)))
@@ -170,7 +171,7 @@ def reduced(name, x, axes, dtype, **parameters):
     if name in ("any", "all", "count_nonzero"):
         return truth(name, x, axes)
     if name in ("argmax", "argmin"):
-        return place(name, x, axes)
+        return index_of(name, x, axes)
     if dtype == "bool":
         return of_bools(name, x, axes)
     if not is_float(dtype) and name == "mean":

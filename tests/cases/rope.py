@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embedding, by positions and by tables, and its gradients."""
+"""Rotary position embedding (RoPE), by positions and by tables, and its gradients."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ FAR = (0, 1, 2, 2**12 + 1, 2**24 + 1, 2**31, 2**40, 2**40 - 3, -7, -(2**33) - 5,
 
 
 def rotated(values, cos, sin, is_split, is_inverse):
-    """Values turned, and the magnitude of what was added."""
+    """Rotated values, and the magnitude of the summands."""
     pairs = cos.shape[-1]
     first, second = (
         (values[..., :pairs], values[..., pairs : 2 * pairs])
@@ -33,18 +33,18 @@ def rotated(values, cos, sin, is_split, is_inverse):
         else (values[..., 0 : 2 * pairs : 2], values[..., 1 : 2 * pairs : 2])
     )
     sin = -sin if is_inverse else sin
-    result, terms = values.astype(np.longdouble), np.zeros(values.shape)
+    result, magnitude = values.astype(np.longdouble), np.zeros(values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        turned = (first * cos - second * sin, second * cos + first * sin)
+        rotation = (first * cos - second * sin, second * cos + first * sin)
         sizes = (np.abs(first * cos) + np.abs(second * sin), np.abs(second * cos) + np.abs(first * sin))
     for k in range(2):
         at = slice(k * pairs, (k + 1) * pairs) if is_split else slice(k, 2 * pairs, 2)
-        result[..., at], terms[..., at] = turned[k], sizes[k]
-    return result, terms
+        result[..., at], magnitude[..., at] = rotation[k], sizes[k]
+    return result, magnitude
 
 
-def expected(value, terms, roundings):
-    return Expected(value, roundings, terms.astype(np.float64))
+def expected(value, magnitude, roundings):
+    return Expected(value, roundings, magnitude.astype(np.float64))
 
 
 # --- by positions ----------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def rope_problems(names, strided):
 
 
 def broadcast(draw, shape, names):
-    """All heads read one."""
+    """Strides that broadcast one operand to all heads."""
     problem = rope(draw, shape, names, strided=True)
     steps = (shape[2] * shape[3], 0, shape[3])
     problem.arrays[names[0]] = draw.floats(shape, "normal", (*steps, 1))
@@ -162,7 +162,7 @@ def rope_positions(draw, shape, rotary, names, kind="normal", base=10000.0, null
 
 
 def rope_starts(draw, shape, rotary, names, kind="normal", base=10000.0):
-    """What begins near the end of the positions goes on at the other one."""
+    """Positions that pass the end of their range wrap around to its other end."""
     arrays = {names[0]: draw.floats(shape, kind), "starts": draw.array(draw.rng.choice(FAR, shape[:1]), "i64"),
               names[1]: draw.output(shape)}  # fmt: skip
     return Problem(dict(zip(EXTENTS, shape)) | {"rotary_dim": rotary, "base": base}, arrays)
@@ -172,12 +172,12 @@ def rope_positions_reference(is_split, is_inverse):
     def reference(problem):
         names = [name for name in problem.arrays if name not in ("positions", "starts")]
         x, scalars = problem.arrays[names[0]].values, problem.scalars
-        places = np.arange(scalars["seq"])
+        offsets = np.arange(scalars["seq"])
         if "starts" in problem.arrays:
-            positions = (problem.arrays["starts"].values[:, None] + places)[:, None]
+            positions = (problem.arrays["starts"].values[:, None] + offsets)[:, None]
         else:
             positions = problem.arrays["positions"].values[:, None]
-        positions = places if "positions" in problem.null else positions
+        positions = offsets if "positions" in problem.null else positions
         cos, sin = cos_sin(positions, float(np.float32(scalars["base"])), scalars["rotary_dim"] // 2)
         return {names[1]: expected(*rotated(x, cos, sin, is_split, is_inverse), 7)}
 
@@ -192,7 +192,7 @@ def rope_positions_cases(form, make):
                 "part": ((2, 3, 5, 24), 8), "vector_part": ((2, 4, 9, 64), 32), "odd_part": ((2, 3, 7, 10), 6),
                 "none": ((2, 3, 4, 8), 0), "wide_part": ((1, 2, 3, 2052), 2050),
             }  # fmt: skip
-            places = {"places": lambda d, n=names: make(d, (3, 2, 9, 16), 8, n, null=("positions",))}
+            offsets = {"default_positions": lambda d, n=names: make(d, (3, 2, 9, 16), 8, n, null=("positions",))}
             needed = (*names, "starts") if form == "starts" else names
             yield Case(
                 row=f"rope_{form}{'_half' * half}{'_backward' * back}_{{T}}",
@@ -201,7 +201,7 @@ def rope_positions_cases(form, make):
                     for name, (shape, rotary) in shapes.items()
                 }
                 | {"special": lambda d, n=names: make(d, (2, 3, 11, 12), 8, n, "special")}
-                | (places if form == "positions" else {}),
+                | (offsets if form == "positions" else {}),
                 reference=rope_positions_reference(half, back), tolerance={names[1]: "pointwise"},
                 plain="small", large="large",
                 bad=(
@@ -212,14 +212,14 @@ def rope_positions_cases(form, make):
                     *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in needed),
                     *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*names, form)),
                 ),
-                idle=(Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0}), Idle("no_places", {"seq": 0}),
+                idle=(Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0}), Idle("no_positions", {"seq": 0}),
                       Idle("no_features", {"head_dim": 0, "rotary_dim": 0})),
             )  # fmt: skip
 
 
 # --- by tables -------------------------------------------------------------------------------------------------------
 
-# bh or t_outer, places or heads, d, stride_b
+# bh or t_outer, positions or heads, d, stride_b
 TABLED = {
     "one": (1, 1, 2, 0),
     "small": (3, 5, 8, 0),
@@ -255,7 +255,7 @@ def rope_apply(draw, sizes, thd, names, kind="normal", tables="f32"):
 
 
 def table_values(problem, thd):
-    """Tables, and the shape of data, as [row, place, pair] and [row, place, feature]."""
+    """Tables, and the shape of data, as [row, position, pair] and [row, position, feature]."""
     first, second, d, _ = problem.scalars.values()
     shape = (first, second, d) if thd else (first, second // d, d)
     cos, sin = (problem.arrays[name].values.astype(np.longdouble) for name in ("cos_tab", "sin_tab"))
@@ -268,9 +268,9 @@ def rope_apply_reference(thd, is_split, is_inverse):
         names = [name for name in problem.arrays if not name.endswith("_tab")]
         shape, cos, sin = table_values(problem, thd)
         x = problem.arrays[names[0]].values.reshape(shape)
-        value, terms = rotated(x, cos, sin, is_split, is_inverse)
+        value, magnitude = rotated(x, cos, sin, is_split, is_inverse)
         data = problem.arrays[names[0]].shape
-        return {names[1]: expected(value.reshape(data), terms.reshape(data), 2)}
+        return {names[1]: expected(value.reshape(data), magnitude.reshape(data), 2)}
 
     return reference
 

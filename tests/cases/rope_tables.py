@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of the tables of rotary position embeddings."""
+"""Gradients of the cos and sin tables of rotary position embeddings."""
 
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem
 
 WORDS = ("outer", "places", "inner", "d")
-SHAPES = {  # outer, places, inner, d
+SHAPES = {  # outer, positions, inner, d
     "one": (1, 1, 1, 2),
     "small": (3, 5, 2, 8),
     "shared": (7, 5, 1, 22),
@@ -34,7 +34,7 @@ def reference(problem):
     dy, x = (problem.arrays[name].values.astype(np.longdouble) for name in ("dy", "x"))
     da, db, a, b = dy[..., first], dy[..., second], x[..., first], x[..., second]
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = {"dcos": (da * a, db * b), "dsin": (db * a, -da * b)}
+        summands = {"dcos": (da * a, db * b), "dsin": (db * a, -da * b)}
         count = 2 * dy.shape[0] * dy.shape[2] + 1
         return {
             name: Expected(
@@ -42,7 +42,7 @@ def reference(problem):
                 count,
                 sum(np.abs(term).sum((0, 2)) for term in of).astype(np.float64),
             )
-            for name, of in terms.items()
+            for name, of in summands.items()
             if name not in problem.null
         }
 

@@ -11,24 +11,24 @@ from tools.oracle.numerics import round_to
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 from .reduce import alternating
 
-SAVES = ("cumprod", "log_cumsum_exp")  # whose gradients read y
+SAVES = ("cumprod", "log_cumsum_exp")  # their gradients read y
 
 # --- references: scans over axis 0, forward ---------------------------------------------------------------------------
 
 
 def running_extreme(x, sign):
-    """The largest of sign * x so far, and its place: the first of equals, the first NaN."""
-    value, place = np.array(x), np.zeros(x.shape, np.int64)
+    """The largest of sign * x so far, and its index: the first of equals, the first NaN."""
+    value, index = np.array(x), np.zeros(x.shape, np.int64)
     for k in range(1, len(x)):
         new, old = x[k], value[k - 1]
         wins = (new > old if sign > 0 else new < old) | (np.isnan(new) & ~np.isnan(old))
         value[k] = np.where(wins, x[k], value[k - 1])
-        place[k] = np.where(wins, k, place[k - 1])
-    return value, place
+        index[k] = np.where(wins, k, index[k - 1])
+    return value, index
 
 
 def along(axis, reverse, *arrays):
-    """The arrays with the axis in front, in the order of the scan; a scalar array has none."""
+    """The arrays with the axis in front, in the order of the scan; a scalar array has no axis."""
     wide = [a if np.issubdtype(np.asarray(a).dtype, np.integer) else np.asarray(a, np.float64) for a in arrays]
     moved = [np.moveaxis(a, axis, 0) for a in wide]
     return [a[::-1] if reverse else a for a in moved]
@@ -38,17 +38,18 @@ def back(axis, reverse, array):
     return np.moveaxis(array[::-1] if reverse else array, 0, axis)
 
 
-def expected(problem, value, count, terms, of_exp):
-    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units errors are less."""
+def expected(problem, value, count, magnitude, of_exp):
+    """Moved back to the order of the array. Sums and products of f32 accumulate in f64, so their errors are smaller by
+    2^-29."""
     if problem.arrays["x"].dtype == "f32" and problem.function in ("cumsum", "cumprod", "cummax", "cummin"):
-        terms = terms * 2.0**-29
+        magnitude = magnitude * 2.0**-29
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
-    arrays = [back(axis, reverse, np.asarray(a, np.float64)) for a in (value, count, terms, of_exp)]
+    arrays = [back(axis, reverse, np.asarray(a, np.float64)) for a in (value, count, magnitude, of_exp)]
     return Expected(*arrays)
 
 
 def of_integers(problem):
-    """Modulo 2^width."""
+    """Integer scans modulo 2^width."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     x = np.moveaxis(problem.arrays["x"].values.astype(np.int64), axis, 0)
     ufunc = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[problem.function]
@@ -59,7 +60,7 @@ def of_integers(problem):
 
 
 def shifted(array, axis, reverse, first):
-    """Each element a place later in the order of the scan."""
+    """Each element moved by one index in the order of the scan."""
     moved = np.moveaxis(np.asarray(array), axis, 0)
     ends = np.full_like(moved[:1], first)
     moved = np.concatenate([moved[1:], ends] if reverse else [ends, moved[:-1]])
@@ -67,11 +68,11 @@ def shifted(array, axis, reverse, first):
 
 
 def exclusive_reference(problem):
-    """What was there a place before."""
+    """The inclusive result of the previous index."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     whole = forward_reference(problem)["y"]
     start = {"cumsum": 0.0, "cumprod": 1.0, "cummin": np.inf}.get(problem.function, -np.inf)
-    fields = (whole.value, whole.count, whole.terms, whole.divided)
+    fields = (whole.value, whole.count, whole.magnitude, whole.divided)
     return {"y": Expected(*[shifted(a, axis, reverse, start if k == 0 else 0) for k, a in enumerate(fields)])}
 
 
@@ -83,8 +84,8 @@ def exclusive_integers_reference(problem):
 
 
 def exclusive_gradient_reference(problem):
-    """That of the inclusive scan, of which the exclusive one gives all results but that of all terms, which then has no
-    dy, and may be anything."""
+    """The gradient of the inclusive scan with dy and y shifted by one index. The total of all elements is no result of
+    the exclusive scan, so its dy is 0."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     arrays = {name: problem.arrays[name] for name in ("dy", "x", "y") if name in problem.arrays}
     moved = {
@@ -99,9 +100,9 @@ def exclusive_gradient_reference(problem):
 def indices_reference(problem):
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     (x,) = along(axis, reverse, problem.arrays["x"].values)
-    value, place = running_extreme(x, 1 if problem.function == "cummax" else -1)
-    place = len(x) - 1 - place if reverse else place
-    return {"y": Expected(back(axis, reverse, value)), "indices": Expected(back(axis, reverse, place))}
+    value, index = running_extreme(x, 1 if problem.function == "cummax" else -1)
+    index = len(x) - 1 - index if reverse else index
+    return {"y": Expected(back(axis, reverse, value)), "indices": Expected(back(axis, reverse, index))}
 
 
 def cumsum_backward_reference(problem):
@@ -114,24 +115,25 @@ def cumsum_backward_reference(problem):
 def forward_reference(problem):
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     (x,) = along(axis, reverse, problem.arrays["x"].values)
-    places = np.arange(1, len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
-    terms = of_exp = np.zeros(x.shape)
+    counts = np.arange(1, len(x) + 1).reshape(-1, *[1] * (x.ndim - 1))
+    magnitude = of_exp = np.zeros(x.shape)
     with np.errstate(all="ignore"):
         if problem.function == "cumsum":
-            value, terms = np.cumsum(x, 0, np.longdouble), np.cumsum(np.abs(x), 0)
+            value, magnitude = np.cumsum(x, 0, np.longdouble), np.cumsum(np.abs(x), 0)
         elif problem.function == "cumprod":
             value = np.cumprod(x, 0, np.longdouble)
-            terms = np.abs(value)
+            magnitude = np.abs(value)
         elif problem.function == "log_cumsum_exp":
             value = np.logaddexp.accumulate(x.astype(np.longdouble), 0)
-            terms, of_exp = np.ones(x.shape), np.abs(value) + 1
+            magnitude, of_exp = np.ones(x.shape), np.abs(value) + 1
         else:
             value, _ = running_extreme(x, 1 if problem.function == "cummax" else -1)
-    return {"y": expected(problem, value, np.broadcast_to(places, x.shape), terms, of_exp)}
+    return {"y": expected(problem, value, np.broadcast_to(counts, x.shape), magnitude, of_exp)}
 
 
 def product_tails(dy, x, y):
-    """Sum over i >= j of dy[i] prod x[k], k <= i but for j: dx over y[j - 1]; and the sum of the magnitudes."""
+    """Sum over i >= j of dy[i] prod x[k], k <= i, k != j, which is dx divided by y[j - 1]; and the sum of the
+    magnitudes."""
     value, size = np.zeros(x.shape, np.longdouble), np.zeros(x.shape, np.longdouble)
     tail, tail_size = (np.zeros(x.shape[1:], np.longdouble) for _ in range(2))
     for j in reversed(range(len(x))):
@@ -151,7 +153,7 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         if problem.function == "cumprod":
             value, size = product_tails(dy, x, *y)
-            left = 3 * left  # a product and a sum for each place, and the product that the term is
+            left = 3 * left  # a product and a sum for each index, and the product that the summand is
         elif problem.function == "log_cumsum_exp":
             value, size = np.zeros(x.shape), np.zeros(x.shape)
             for j in range(len(x)):
@@ -160,11 +162,11 @@ def backward_reference(problem):
                 of_exp[j] = np.sum(np.abs(share) * (2 + np.abs(x[j]) + np.abs(y[0][j:])), 0)
             value, size, of_exp = (np.where(x == -np.inf, 0, v) for v in (value, size, of_exp))
         else:
-            _, place = running_extreme(x, 1 if problem.function == "cummax" else -1)
+            _, index = running_extreme(x, 1 if problem.function == "cummax" else -1)
             value, size = np.zeros(x.shape), np.zeros(x.shape)
-            rest = np.indices(x.shape)[1:]
-            np.add.at(value, (place, *rest), dy)
-            np.add.at(size, (place, *rest), np.abs(dy))
+            others = np.indices(x.shape)[1:]
+            np.add.at(value, (index, *others), dy)
+            np.add.at(size, (index, *others), np.abs(dy))
     return {"dx": expected(problem, value, left, size, of_exp)}
 
 
@@ -178,12 +180,14 @@ def scalars_of(shape, axis, reverse):
     }  # fmt: skip
 
 
-def terms(draw, shape, kind, strides):
-    """kind: of draw.floats; "ties", of few values; "zeros", one in ten; "infinite", also NaN; "least", also -infinity;
-    "alternating", large ones of one sign and the other in turn.
-    Products of many terms stay in the range of 16 bits, and partial products in that of f64: they are near 1."""
+def elements(draw, shape, kind, strides):
+    """kind is one of draw.floats; or "ties": few values; "zeros": one in ten; "infinite": also NaN; "least": also
+    -infinity; "alternating": large values of alternating sign.
+    Products of many operands stay in the range of 16 bits, and partial products in that of f64: the operands are near
+    1.
+    """
     if draw.dtype in ("i32", "i64"):
-        return integer_terms(draw, shape, kind, strides)
+        return integer_elements(draw, shape, kind, strides)
     product = draw.function == "cumprod"
     x = draw.floats(shape, kind if kind in ("special", "positive") else "normal", strides)
     rng, values = draw.rng, x.values
@@ -205,27 +209,27 @@ def terms(draw, shape, kind, strides):
     return draw.array(values, draw.dtype, strides)
 
 
-def integer_terms(draw, shape, kind, strides):
+def integer_elements(draw, shape, kind, strides):
     kind = "special" if kind == "special" else "small" if kind in ("ties", "zeros") else "normal"
     return draw.integers(shape, kind, strides)
 
 
 def forward(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
     x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
-    arrays = {"x": terms(draw, shape, kind, x), "y": draw.output(shape, y)}
+    arrays = {"x": elements(draw, shape, kind, x), "y": draw.output(shape, y)}
     scalars = scalars_of(shape, axis, reverse) | {"scan_stride_x": x[axis]}
     return Problem(scalars, arrays, {"shape": tuple(shape), "stride_x": x, "stride_y": y}, function=draw.function)
 
 
 def with_indices(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
     x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
-    arrays = {"x": terms(draw, shape, kind, x), "y": draw.output(shape, y), "indices": draw.output(shape, y, "i64")}
+    arrays = {"x": elements(draw, shape, kind, x), "y": draw.output(shape, y), "indices": draw.output(shape, y, "i64")}
     host = {"shape": tuple(shape), "stride_x": x, "stride_y": y, "stride_indices": y}
     return Problem(scalars_of(shape, axis, reverse), arrays, host, function=draw.function)
 
 
 def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=None):
-    """The layout of x is that of dy."""
+    """x has the layout of dy."""
     dy, dx = strides_for(shape, **x or {}), strides_for(shape, **dx or {})
     kind = kind if kind in ("special", "positive") else "normal"
     arrays = {"dy": draw.floats(shape, kind, dy), "dx": draw.output(shape, dx)}
@@ -234,13 +238,13 @@ def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=
 
 
 def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None, results=None):
-    """results: the reference of the scan whose results are saved; the inclusive one's where there is none."""
+    """results: the reference of the scan whose results are saved; by default the inclusive one's."""
     layouts = {"dy": dy, "x": x, "y": y, "dx": dx}
     strides = {name: strides_for(shape, **layout or {}) for name, layout in layouts.items()}
     saves = draw.function in SAVES
     arrays = {
         "dy": draw.floats(shape, "normal" if kind != "special" else kind, strides["dy"]),
-        "x": terms(draw, shape, kind, strides["x"]),
+        "x": elements(draw, shape, kind, strides["x"]),
     }
     if saves:
         given = Problem(scalars_of(shape, axis, reverse), {"x": arrays["x"]}, function=draw.function)
@@ -258,7 +262,7 @@ def exclusive_backward(draw, shape, axis, **options):
 
 
 CUBE = (5, 7, 9)
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 SHAPES = {  # shape, axis, options
     "one": ((1,), 0, {}),
     "flat": ((33,), 0, {}),
@@ -280,8 +284,8 @@ SHAPES = {  # shape, axis, options
     "rows_1024": ((3, 1024), 1, {"reverse": True}),
     "long_columns": ((1030, 5), 0, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), 3, {"y": {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-    "turned_in": (CUBE, 2, {"x": TURNED}),
-    "turned_out": (CUBE, 2, {"y": TURNED}),
+    "permuted_in": (CUBE, 2, {"x": PERMUTED}),
+    "permuted_out": (CUBE, 2, {"y": PERMUTED}),
     "flipped": (CUBE, 1, {"x": {"flip": (0, 1, 2)}}),
     "flipped_out": (CUBE, 2, {"y": {"flip": (0, 2)}}),
     "both_flipped": ((3, 64), 1, {"x": {"flip": (1,)}, "y": {"flip": (1,)}}),
@@ -302,11 +306,11 @@ ROWS = {
     "long": ((2, 9001), 1, {}), "rows_12001": ((2, 12001), 1, {}), "large": ((37, 1003), 1, {}),
     "tall": ((2100, 33), 0, {}),
 }  # fmt: skip
-UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, which products of sums cannot be held to
+UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, for which products of sums have no reference
 
 
 def problems(make, shapes):
-    def renamed(options):  # what is y of the op itself is dx of its gradient
+    def renamed(options):  # y of the op is dx of its gradient
         if make not in (backward, exclusive_backward, cumsum_backward):
             return options
         return {"dx" if name == "y" else name: value for name, value in options.items()}
@@ -322,7 +326,7 @@ def brief(shapes):
 
 
 def bad_calls(names, arrays):
-    """Of a problem of the shape CUBE along axis 1; strides are those of `names`."""
+    """Bad calls of a problem of the shape CUBE along axis 1; the strides are those of `names`."""
     bad = [
         Bad("negative", 2, r"numel is -2", {"numel": -2}, can=2),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -347,7 +351,7 @@ def bad_calls(names, arrays):
 
 IDLE = (
     Idle("no_rows", {"numel": 0}, {"shape": (0, 7, 9)}),
-    Idle("no_terms", {"numel": 0, "scan_extent": 0}, {"shape": (5, 0, 9)}),
+    Idle("no_elements", {"numel": 0, "scan_extent": 0}, {"shape": (5, 0, 9)}),
 )
 FEW = ("plain", "back_last", "long", "large", "columns", "flipped_out", "gaps", "special", "ties", "infinite", "zeros")
 FEW = {name: shape for name, shape in (SHAPES | ROWS).items() if name in FEW}
@@ -416,7 +420,7 @@ CASES = (
     ),
 )  # fmt: skip
 
-# function -> row of the gradient of its exclusive scan, and what makes a problem of that
+# function -> row of the gradient of its exclusive scan, and the maker of its problems
 EXCLUSIVE = {
     "cumsum": ("scan_exclusive_cumsum_backward_{T}", cumsum_backward),
     **dict.fromkeys(SAVES, ("scan_exclusive_{F}_backward_{T} saved", exclusive_backward)),

@@ -13,7 +13,7 @@ I32_MAX = 2**31 - 1
 
 
 def distribution(draw, name, n, segments):
-    """n ids, in any order. The distribution is one of DISTRIBUTIONS."""
+    """n ids, in any order, with one of DISTRIBUTIONS."""
     rng = draw.rng
     if name == "uniform":
         return rng.integers(0, max(segments, 1), n)
@@ -31,7 +31,7 @@ def distribution(draw, name, n, segments):
     if name == "ends":  # the first and last segment, and none between
         return np.where(rng.random(n) < 0.5, 0, max(segments - 1, 0))
     invalid = [-1, segments, segments + 1, -(2**31), I32_MAX]
-    if draw.index == "i64":  # whose low halves would be valid
+    if draw.index == "i64":  # their low halves would be valid
         invalid += [2**32, 2**32 + segments // 2, -(2**32), 2**63 - 1, -(2**63)]
     if name == "invalid":
         return rng.choice(np.array(invalid, np.int64), n)
@@ -46,8 +46,9 @@ DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "zipf", "rising", "falling",
 
 
 def operand(draw, shape, kind="normal"):
-    """kind, beside those of a Draw: "factors": a product of thousands of them is ordinary; "holes": these, and some
-    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": nothing is less."""
+    """kind, beside those of a Draw: "factors": a product of thousands of them stays in range; "holes": these, and some
+    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": the lowest finite
+    value."""
     if not is_float(draw.dtype):
         own = {"factors": "normal", "holes": "small", "ties": "small", "spiked": "special", "lowest": "small"}
         return draw.integers(shape, own.get(kind, kind))
@@ -76,54 +77,54 @@ def segment_sum(draw, n, d, segments, ids="uniform", kind="normal", ordered=True
     return Problem({"n": n, "d": d, "num_segments": segments}, arrays, null=null)
 
 
-def kept_of(problem):
+def valid_of(problem):
     ids = problem.arrays["segment_ids"].values
-    kept = (ids >= 0) & (ids < problem.scalars["num_segments"])
-    return kept, ids[kept].astype(np.int64)
+    valid = (ids >= 0) & (ids < problem.scalars["num_segments"])
+    return valid, ids[valid].astype(np.int64)
 
 
 def counts_of(problem):
-    return np.bincount(kept_of(problem)[1], minlength=problem.scalars["num_segments"])[:, None]
+    return np.bincount(valid_of(problem)[1], minlength=problem.scalars["num_segments"])[:, None]
 
 
-def empty_of(fold, dtype):
+def identity_of(reduction, dtype):
     low, high = (-np.inf, np.inf) if is_float(dtype) else LIMITS[dtype]
-    return {"prod": 1, "max": low, "min": high}.get(fold, 0)
+    return {"prod": 1, "max": low, "min": high}.get(reduction, 0)
 
 
-ADDED = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+UFUNCS = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def folded(fold, problem):
+def reduced_segments(reduction, problem):
     x = problem.arrays["input"]
-    kept, ids = kept_of(problem)
+    valid, ids = valid_of(problem)
     whole = np.float64 if is_float(x.dtype) else np.int64
-    fold, _, or_zero = fold.partition("_")
-    value = np.full((problem.scalars["num_segments"], x.shape[1]), empty_of(fold, x.dtype), whole)
+    reduction, _, or_zero = reduction.partition("_")
+    value = np.full((problem.scalars["num_segments"], x.shape[1]), identity_of(reduction, x.dtype), whole)
     with np.errstate(all="ignore"):
-        ADDED[fold].at(value, ids, x.values[kept].astype(whole))
-        if fold == "mean":
+        UFUNCS[reduction].at(value, ids, x.values[valid].astype(whole))
+        if reduction == "mean":
             value = value / np.maximum(counts_of(problem), 1)
     if or_zero:
         value = np.where(counts_of(problem) == 0, 0, value)
     return value.astype(np.int32).astype(np.int64) if x.dtype == "i32" else value
 
 
-def fold_reference(fold, problem):
+def reduction_reference(reduction, problem):
     if "output" in problem.null:
         return {}
-    x, value = problem.arrays["input"], folded(fold, problem)
-    if not is_float(x.dtype) or fold.startswith(("max", "min")):
+    x, value = problem.arrays["input"], reduced_segments(reduction, problem)
+    if not is_float(x.dtype) or reduction.startswith(("max", "min")):
         return {"output": Expected(value)}
     count = counts_of(problem)
-    if fold == "prod":
-        terms = np.where(np.isfinite(value), np.abs(value), 0)
-        return {"output": Expected(value, np.maximum(count - 1, 0), terms)}
-    kept, ids = kept_of(problem)
+    if reduction == "prod":
+        magnitude = np.where(np.isfinite(value), np.abs(value), 0)
+        return {"output": Expected(value, np.maximum(count - 1, 0), magnitude)}
+    valid, ids = valid_of(problem)
     size = np.zeros(value.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        np.add.at(size, ids, np.abs(x.values[kept]))
-        size = size / np.maximum(count, 1) if fold == "mean" else size
+        np.add.at(size, ids, np.abs(x.values[valid]))
+        size = size / np.maximum(count, 1) if reduction == "mean" else size
     return {"output": Expected(value, count, size)}
 
 
@@ -140,20 +141,20 @@ def backward(draw, n, d, segments, ids="uniform", kind="normal", ordered=True, n
 def backward_reference(problem):
     d_output, ids = problem.arrays["d_output"].values, problem.arrays["segment_ids"].values
     value = np.zeros((len(ids), d_output.shape[1]))
-    kept = (ids >= 0) & (ids < len(d_output))
-    value[kept] = d_output[ids[kept]]
+    valid = (ids >= 0) & (ids < len(d_output))
+    value[valid] = d_output[ids[valid]]
     return {"d_input": Expected(value)}
 
 
 def mean_backward_reference(problem):
     value = backward_reference(problem)["d_input"].value
-    kept, ids = kept_of(problem)
-    value[kept] = value[kept] / counts_of(problem)[ids] if len(ids) else value[kept]
+    valid, ids = valid_of(problem)
+    value[valid] = value[valid] / counts_of(problem)[ids] if len(ids) else value[valid]
     return {"d_input": Expected(value, 0, np.where(np.isfinite(value), np.abs(value), 0))}
 
 
 def of_input(draw, n, d, segments, ids="uniform", kind="ties", ordered=True, null=(), saves=False):
-    """The gradient of a fold that reads its input, and where it `saves`, its output."""
+    """The gradient of a reduction that reads its input, and where it `saves`, its output."""
     problem = backward(draw, n, d, segments, ids, ordered=ordered, null=null)
     arrays = {"d_output": problem.arrays["d_output"], "input": operand(draw, (n, d), kind)}
     if saves:
@@ -161,15 +162,15 @@ def of_input(draw, n, d, segments, ids="uniform", kind="ties", ordered=True, nul
     problem.arrays = arrays | {name: problem.arrays[name] for name in ("segment_ids", "d_input")}
     if saves:
         arrays = problem.arrays
-        arrays["output"] = draw.array(round_to(folded("prod", problem), draw.dtype).reshape((segments, d)))
+        arrays["output"] = draw.array(round_to(reduced_segments("prod", problem), draw.dtype).reshape((segments, d)))
     return problem
 
 
-def extreme_backward_reference(fold, problem):
+def extreme_backward_reference(reduction, problem):
     x, dy = problem.arrays["input"].values, problem.arrays["d_output"].values
-    kept, ids = kept_of(problem)
-    value, rows = np.zeros(x.shape), np.flatnonzero(kept)
-    best = folded(fold, problem)
+    valid, ids = valid_of(problem)
+    value, rows = np.zeros(x.shape), np.flatnonzero(valid)
+    best = reduced_segments(reduction, problem)
     hit = (x[rows] == best[ids]) | (np.isnan(x[rows]) & np.isnan(best[ids]))
     first = np.full(dy.shape, len(x))
     np.minimum.at(first, ids, np.where(hit, rows[:, None], len(x)))
@@ -178,20 +179,20 @@ def extreme_backward_reference(fold, problem):
 
 
 def prod_backward_reference(problem):
-    """From the saved product; where that is 0, the other elements' product is theirs alone."""
+    """dx from the saved product; where that is 0, only the zero element has a gradient, the product of the others."""
     x, dy, y = (problem.arrays[name].values for name in ("input", "d_output", "output"))
-    kept, ids = kept_of(problem)
+    valid, ids = valid_of(problem)
     zeros, others = np.zeros(dy.shape), np.ones(dy.shape)
-    np.add.at(zeros, ids, x[kept] == 0)
+    np.add.at(zeros, ids, x[valid] == 0)
     value = np.zeros(x.shape)
     with np.errstate(all="ignore"):
-        np.multiply.at(others, ids, np.where(x[kept] == 0, 1, x[kept]))
+        np.multiply.at(others, ids, np.where(x[valid] == 0, 1, x[valid]))
         only = np.where(zeros == 1, others, 0)
         if len(ids):
-            x, y = x[kept], y[ids]
-            value[kept] = dy[ids] * np.where(y != 0, y / x, np.where(x == 0, only[ids], 0))
+            x, y = x[valid], y[ids]
+            value[valid] = dy[ids] * np.where(y != 0, y / x, np.where(x == 0, only[ids], 0))
     count = np.zeros(value.shape)
-    count[kept] = 3 + counts_of(problem)[ids] * (y == 0) if len(ids) else 0
+    count[valid] = 3 + counts_of(problem)[ids] * (y == 0) if len(ids) else 0
     return {"d_input": Expected(value, count, np.where(np.isfinite(value), np.abs(value), 0))}
 
 
@@ -229,7 +230,7 @@ def problems(make, *, ordered, kinds=FLOATS, **given):
 
 
 def empties(ordered, unsorted):
-    """Rows or segments missing: outputs are zeros, or there are none."""
+    """Missing rows or segments: outputs are zeros, or there are none."""
     make = {"no_rows": lambda d: segment_sum(d, 0, 5, 9, null=("input", "segment_ids"), ordered=ordered)}
     if unsorted:
         make["no_segments"] = lambda d: segment_sum(d, 7, 5, 0, null=("output",), ordered=False)
@@ -250,20 +251,20 @@ KINDS = {
     "sum": FLOATS, "mean": FLOATS, "prod": ("factors", "factors", "spiked"), "max": ("normal", "ties", "special"),
     "min": ("normal", "ties", "special"),
 }  # fmt: skip
-KINDS |= {f"{fold}_or_zero": KINDS[fold] for fold in ("max", "min")}
+KINDS |= {f"{reduction}_or_zero": KINDS[reduction] for reduction in ("max", "min")}
 TOLERANCE = {"prod": "pointwise"}
 BY_ATOMICS = {"sum": "atomic_total", "mean": "atomic_total", "prod": "atomic_product"}
 
 
-def forward_case(fold, *, ordered):
-    tolerance = TOLERANCE.get(fold, "total")
+def forward_case(reduction, *, ordered):
+    tolerance = TOLERANCE.get(reduction, "total")
     lowest = {"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)}
     return Case(
-        row=f"{'' if ordered else 'unsorted_'}segment_{fold}{{I}}_{{T}}",
-        problems=problems(segment_sum, ordered=ordered, kinds=KINDS[fold]) | empties(ordered, not ordered)
-        | (lowest if fold.startswith("max") else {}),
-        reference=functools.partial(fold_reference, fold), tolerance={"output": tolerance},
-        tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(fold, tolerance)},
+        row=f"{'' if ordered else 'unsorted_'}segment_{reduction}{{I}}_{{T}}",
+        problems=problems(segment_sum, ordered=ordered, kinds=KINDS[reduction]) | empties(ordered, not ordered)
+        | (lowest if reduction.startswith("max") else {}),
+        reference=functools.partial(reduction_reference, reduction), tolerance={"output": tolerance},
+        tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(reduction, tolerance)},
         plain="d5", large="large",
         bad=(
             *bad_calls(FORWARD, FORWARD),
@@ -273,10 +274,10 @@ def forward_case(fold, *, ordered):
     )  # fmt: skip
 
 
-def backward_case(fold, reference, tolerance, make, pointers, *, ordered, kinds=FLOATS, **given):
+def backward_case(reduction, reference, tolerance, make, pointers, *, ordered, kinds=FLOATS, **given):
     null = tuple(name for name in pointers if name != "d_input")
     return Case(
-        row=f"{'' if ordered else 'unsorted_'}segment_{fold}_backward{{I}}_{{T}}",
+        row=f"{'' if ordered else 'unsorted_'}segment_{reduction}_backward{{I}}_{{T}}",
         problems=problems(make, ordered=ordered, kinds=kinds, **given)
         | {"no_segments": lambda d: make(d, 11, 5, 0, ordered=ordered, **given),
            "no_segments_null": lambda d: make(d, 11, 5, 0, null=null, ordered=ordered, **given)},
@@ -293,19 +294,19 @@ OF_BOTH = ("d_output", "input", "output", "segment_ids", "d_input")
 
 def cases():
     for ordered in (True, False):
-        for fold in ("sum", "mean", "max", "min", "prod"):
-            yield forward_case(fold, ordered=ordered)
-        for fold in ("max_or_zero", "min_or_zero") if ordered else ():
-            yield forward_case(fold, ordered=True)
+        for reduction in ("sum", "mean", "max", "min", "prod"):
+            yield forward_case(reduction, ordered=ordered)
+        for reduction in ("max_or_zero", "min_or_zero") if ordered else ():
+            yield forward_case(reduction, ordered=True)
         yield backward_case("sum", backward_reference, "exact", backward, BACKWARD, ordered=ordered)
         mean = backward_case("mean", mean_backward_reference, "total", backward, BACKWARD, ordered=ordered)
-        if not ordered:  # segments that a GPU's cache does not hold, and so takes by strips of columns
+        if not ordered:  # segments that exceed a GPU's L2 cache, which are reduced in column tiles
             mean.problems["beyond_cache"] = lambda d: backward(d, 41001, 128, 41000, ordered=False)
         yield mean
-        for fold in ("max", "min"):
-            reference = functools.partial(extreme_backward_reference, fold)
+        for reduction in ("max", "min"):
+            reference = functools.partial(extreme_backward_reference, reduction)
             yield backward_case(
-                fold, reference, "exact", of_input, OF_INPUT, ordered=ordered,
+                reduction, reference, "exact", of_input, OF_INPUT, ordered=ordered,
                 kinds=("ties", "normal", "special"),
             )  # fmt: skip
         yield backward_case(

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""contiguize and write_slice, by the width of elements; with a start on the device, and of nibbles."""
+"""contiguize and write_slice by element width; with a start on the device, and for nibbles."""
 
 import math
 
 import numpy as np
 
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import TURNED
+from .shape_layout import PERMUTED
 
 WORDS = {1: ("u8", 1), 2: ("u16", 1), 4: ("u32", 1), 8: ("u64", 1), 16: ("u64", 2)}
 
@@ -28,8 +28,8 @@ def dtype_of(dtype):
 # --- contiguize -------------------------------------------------------------------------------------------------------
 
 
-def places(shape, strides, offset):
-    """Of the elements of a view, in row-major order."""
+def offsets(shape, strides, offset):
+    """The offsets of the elements of a view, in row-major order."""
     result = np.full(shape, offset, np.int64)
     for axis, (extent, stride) in enumerate(zip(shape, strides)):
         result += (np.arange(extent) * stride).reshape([-1 if d == axis else 1 for d in range(len(shape))])
@@ -54,7 +54,9 @@ def contiguize(draw, width, shape, before=0, layout=None, per_byte=1):
 def contiguize_reference(words):
     def of(problem):
         source = problem.arrays["source"].values.reshape(-1, words)
-        at = places(problem.host["shape"] or (), problem.host["source_strides"] or (), problem.scalars["source_offset"])
+        at = offsets(
+            problem.host["shape"] or (), problem.host["source_strides"] or (), problem.scalars["source_offset"]
+        )
         return {"dest": Expected(source[at].reshape(-1))}
 
     return of
@@ -62,7 +64,7 @@ def contiguize_reference(words):
 
 def nibble_reference(problem):
     source = problem.arrays["source"].values
-    at = places(problem.host["shape"], problem.host["source_strides"], problem.scalars["source_offset"])
+    at = offsets(problem.host["shape"], problem.host["source_strides"], problem.scalars["source_offset"])
     nibbles = np.append(source[at >> 1] >> (at & 1) * 4 & 15, 0)
     return {"dest": Expected(nibbles[0 : at.size : 2] | nibbles[1 : at.size + 1 : 2] << 4)}
 
@@ -74,7 +76,7 @@ VIEWS = {  # shape, elements before it, layout
     "rows": ((9, 64), 0, {"pad": 7}),
     "odd_rows": ((9, 61), 1, {"pad": 2}),
     "matrix": ((37, 66), 0, {"order": (1, 0)}),
-    "turned": ((6, 10, 14), 4, TURNED),
+    "permuted": ((6, 10, 14), 4, PERMUTED),
     "flipped": ((6, 10, 14), 0, {"flip": (0, 2)}),
     "gaps": ((9, 40), 5, {"gap": 3, "pad": 1}),
     "broadcast": ((4, 9, 11), 0, {"broadcast": (0, 2)}),
@@ -92,7 +94,7 @@ NIBBLES = {
     "odd_gaps": ((9, 62), 0, {"pad": 3}),
     "gaps": ((9, 40), 5, {"gap": 2}),
     "flipped": ((6, 10, 14), 0, {"flip": (0, 2)}),
-    "turned": ((6, 10, 14), 4, {"order": (1, 0, 2)}),
+    "permuted": ((6, 10, 14), 4, {"order": (1, 0, 2)}),
     "broadcast": ((4, 9, 11), 0, {"broadcast": (0,)}),
     "long": ((20011,), 3, {}),
     "large": ((37, 19, 131), 0, {"order": (1, 0, 2), "pad": 6}),

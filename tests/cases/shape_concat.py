@@ -6,14 +6,14 @@ import math
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
 
 
-def problem_of(shape, axis, split, whole, parts, strides, null):
+def problem_of(shape, axis, split, whole, operands, strides, null):
     """`whole` and `parts` are names and arrays, (name, array) and two of them."""
     scalars = {"output_numel": math.prod(shape), "rank": len(shape), "concat_dim": axis, "split_offset": split}
     host = {"output_shape": tuple(shape)} | {f"stride_{name}": own for name, own in strides.items()}
-    return Problem(scalars, dict([whole, *parts]), host, null)
+    return Problem(scalars, dict([whole, *operands]), host, null)
 
 
 def halves(shape, axis, split):
@@ -29,8 +29,8 @@ def concat(draw, shape, axis, split, a=None, b=None, y=None, kind="normal", null
         "b": strides_for(second, **b or {}),
         "y": strides_for(shape, **y or {}),
     }
-    parts = [("a", draw.values(first, kind, strides["a"])), ("b", draw.values(second, kind, strides["b"]))]
-    return problem_of(shape, axis, split, ("y", draw.output(shape, strides["y"])), parts, strides, null)
+    operands = [("a", draw.values(first, kind, strides["a"])), ("b", draw.values(second, kind, strides["b"]))]
+    return problem_of(shape, axis, split, ("y", draw.output(shape, strides["y"])), operands, strides, null)
 
 
 def concat_backward(draw, shape, axis, split, dy=None, da=None, db=None, kind="normal", null=()):
@@ -40,8 +40,8 @@ def concat_backward(draw, shape, axis, split, dy=None, da=None, db=None, kind="n
         "da": strides_for(first, **da or {}),
         "db": strides_for(second, **db or {}),
     }
-    parts = [("da", draw.output(first, strides["da"])), ("db", draw.output(second, strides["db"]))]
-    return problem_of(shape, axis, split, ("dy", draw.values(shape, kind, strides["dy"])), parts, strides, null)
+    operands = [("da", draw.output(first, strides["da"])), ("db", draw.output(second, strides["db"]))]
+    return problem_of(shape, axis, split, ("dy", draw.values(shape, kind, strides["dy"])), operands, strides, null)
 
 
 def reference(problem):
@@ -50,12 +50,12 @@ def reference(problem):
 
 
 def reference_backward(problem):
-    parts = np.split(problem.arrays["dy"].values, [problem.scalars["split_offset"]], problem.scalars["concat_dim"])
-    named = dict(zip(("da", "db"), parts))
-    return {name: Expected(part) for name, part in named.items() if name not in problem.null}
+    operands = np.split(problem.arrays["dy"].values, [problem.scalars["split_offset"]], problem.scalars["concat_dim"])
+    named = dict(zip(("da", "db"), operands))
+    return {name: Expected(entry) for name, entry in named.items() if name not in problem.null}
 
 
-JOINS = {  # shape, axis, split, layouts of the whole and the parts
+CONCATS = {  # shape, axis, split, layouts of the whole and the operands
     "one": ((2,), 0, 1, {}),
     "first_empty": ((3, 5, 7), 1, 0, {}),
     "second_empty": ((3, 5, 7), 1, 5, {}),
@@ -65,8 +65,8 @@ JOINS = {  # shape, axis, split, layouts of the whole and the parts
     "odd_inner": ((9, 131), 1, 33, {}),
     "long": ((40000,), 0, 17001, {}),
     "rank8": ((2, 1, 3, 2, 1, 4, 2, 3), 5, 3, {}),
-    "turned": ((6, 10, 14), 2, 5, {"whole": TURNED}),
-    "turned_parts": ((6, 10, 14), 0, 5, {"first": TURNED, "second": {"order": (1, 2, 0)}}),
+    "permuted": ((6, 10, 14), 2, 5, {"whole": PERMUTED}),
+    "permuted_entries": ((6, 10, 14), 0, 5, {"first": PERMUTED, "second": {"order": (1, 2, 0)}}),
     "flipped": ((6, 10, 14), 1, 4, {"whole": {"flip": (0, 1)}, "first": {"flip": (2,)}}),
     "gaps": ((18, 33), 1, 11, {"whole": {"gap": 2, "pad": 3}, "second": {"gap": 3}}),
     "large": ((37, 19, 130), 1, 8, {}),
@@ -78,11 +78,11 @@ def makers(make, names):
         own = {name: layouts[word] for name, word in zip(names, ("whole", "first", "second")) if word in layouts}
         return lambda draw: make(draw, shape, axis, split, **own)
 
-    return {name: maker(*given) for name, given in JOINS.items()}
+    return {name: maker(*given) for name, given in CONCATS.items()}
 
 
-def bad_calls(whole, parts, outputs):
-    arrays, first = (whole, *parts), parts[0]
+def bad_calls(whole, operands, outputs):
+    arrays, first = (whole, *operands), operands[0]
     bad = [
         Bad("negative", 2, r"output_numel is -2", {"output_numel": -2}, can=2),
         Bad("count_wrong", 2, r"output_numel is 17\b", {"output_numel": 17}, can=2),

@@ -8,17 +8,19 @@ import re
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
 
 AXIS = "concat_dim"
 
 
 def problem_of(draw, name, whole, list_name, shape, axis, extents, layouts, kind="normal", null=()):
-    """`whole` is read by the gradient, the entries of the list by the join."""
-    is_join = name == "concat"
-    parts = [tuple(extent if d == axis else e for d, e in enumerate(shape)) for extent in extents]
+    """`whole` is the input of the gradient; the list is the input of concat."""
+    is_forward = name == "concat"
+    shapes = [tuple(extent if d == axis else e for d, e in enumerate(shape)) for extent in extents]
     layout = strides_for(shape, **layouts.get("whole", {}))
-    strides = [strides_for(part, **layouts.get(k, layouts.get("parts", {}))) for k, part in enumerate(parts)]
+    strides = [
+        strides_for(entry_shape, **layouts.get(k, layouts.get("entries", {}))) for k, entry_shape in enumerate(shapes)
+    ]
     scalars = {"output_numel": math.prod(shape), "rank": len(shape), AXIS: axis, "n": len(extents)}
     host = {
         "output_shape": tuple(shape),
@@ -27,27 +29,27 @@ def problem_of(draw, name, whole, list_name, shape, axis, extents, layouts, kind
         f"stride_{list_name}": tuple(itertools.chain(*strides)),
     }
     entries = {
-        f"{list_name}[{k}]": draw.values(part, kind, own) if is_join else draw.output(part, own)
-        for k, (part, own) in enumerate(zip(parts, strides))
+        f"{list_name}[{k}]": draw.values(entry_shape, kind, own) if is_forward else draw.output(entry_shape, own)
+        for k, (entry_shape, own) in enumerate(zip(shapes, strides))
     }
-    arrays = {whole: draw.output(shape, layout) if is_join else draw.values(shape, kind, layout)} | entries
+    arrays = {whole: draw.output(shape, layout) if is_forward else draw.values(shape, kind, layout)} | entries
     return Problem(scalars, arrays, host, null)
 
 
 def reference(problem):
-    parts = [problem.arrays[f"inputs[{k}]"].values for k in range(problem.scalars["n"])]
-    return {"y": Expected(np.concatenate(parts, problem.scalars[AXIS]))}
+    entries = [problem.arrays[f"inputs[{k}]"].values for k in range(problem.scalars["n"])]
+    return {"y": Expected(np.concatenate(entries, problem.scalars[AXIS]))}
 
 
 def reference_backward(problem):
     ends = np.cumsum(problem.host["extents"])[:-1]
-    parts = np.split(problem.arrays["dy"].values, ends, problem.scalars[AXIS])
-    named = {f"outputs[{k}]": part for k, part in enumerate(parts)}
-    return {name: Expected(part) for name, part in named.items() if name not in problem.null}
+    entries = np.split(problem.arrays["dy"].values, ends, problem.scalars[AXIS])
+    named = {f"outputs[{k}]": entry for k, entry in enumerate(entries)}
+    return {name: Expected(entry) for name, entry in named.items() if name not in problem.null}
 
 
 MIXED = [1 + k * 7 % 5 for k in range(150)]
-JOINS = {  # shape, axis, extents, layouts of the whole, of all parts, or of one
+CONCATS = {  # shape, axis, extents, layouts of the whole, of all entries, or of one
     "one": ((2,), 0, (2,), {}),
     "plain": ((3, 6, 7), 1, (2, 3, 1), {}),
     "with_empty": ((3, 6, 7), 1, (0, 2, 0, 4, 0), {}),
@@ -62,11 +64,11 @@ JOINS = {  # shape, axis, extents, layouts of the whole, of all parts, or of one
     "many": ((4, sum(MIXED)), 1, MIXED, {}),
     "long": ((40000,), 0, (17001, 1, 20000, 2998), {}),
     "rank8": ((2, 1, 3, 2, 1, 4, 2, 3), 5, (1, 2, 1), {}),
-    "turned": ((6, 10, 14), 2, (5, 4, 5), {"whole": TURNED}),
-    "turned_parts": ((6, 10, 14), 0, (1, 3, 2), {0: TURNED, 2: {"order": (1, 2, 0)}}),
+    "permuted": ((6, 10, 14), 2, (5, 4, 5), {"whole": PERMUTED}),
+    "permuted_entries": ((6, 10, 14), 0, (1, 3, 2), {0: PERMUTED, 2: {"order": (1, 2, 0)}}),
     "flipped": ((6, 10, 14), 1, (4, 6), {"whole": {"flip": (0, 1)}, 0: {"flip": (2,)}}),
     "gaps": ((18, 33), 1, (11, 20, 2), {"whole": {"gap": 2, "pad": 3}, 1: {"gap": 3}}),
-    "padded_rows": ((18, 64), 1, (16, 48), {"whole": {"pad": 16}, "parts": {"pad": 4}}),
+    "padded_rows": ((18, 64), 1, (16, 48), {"whole": {"pad": 16}, "entries": {"pad": 4}}),
     "large": ((37, 19, 130), 1, (8, 1, 10), {}),
 }
 
@@ -75,11 +77,11 @@ def makers(*names):
     def maker(given):
         return lambda draw: problem_of(draw, *names, *given)
 
-    return {name: maker(given) for name, given in JOINS.items()}
+    return {name: maker(given) for name, given in CONCATS.items()}
 
 
 def bad_calls(whole, list_name, output):
-    """Of the plain problem; strides of its parts are three for each."""
+    """Bad calls of the plain problem; each entry has three strides."""
     strides, entry = f"stride_{list_name}", f"{list_name}[1]"
     far = (14, 7, 1, 21, 7, 1, 2**61, 7, 1)
     bad = [

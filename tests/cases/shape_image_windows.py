@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""im2col and col2im: windows of images as columns, and their adjoint."""
+"""im2col and its adjoint col2im: windows of images as columns."""
 
 import itertools
 import math
@@ -18,12 +18,12 @@ def counts_of(spatial, kernel, dilation, padding, steps):
 
 
 def columns(x, kernel, dilation, padding, steps, blank=0):
-    """A slice of the padded images for each place of the kernel; `blank` is what lies around them."""
+    """A slice of the padded images for each kernel position; `blank` fills the padding."""
     counts = counts_of(x.shape[2:], kernel, dilation, padding, steps)
     wide = np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]], constant_values=blank)
     slices = [
-        wide[(..., *[slice(k * d, k * d + s * (c - 1) + 1, s) for k, d, s, c in zip(place, dilation, steps, counts)])]
-        for place in itertools.product(*map(range, kernel))
+        wide[(..., *[slice(k * d, k * d + s * (c - 1) + 1, s) for k, d, s, c in zip(taps, dilation, steps, counts)])]
+        for taps in itertools.product(*map(range, kernel))
     ]
     return np.stack(slices, 2).reshape(x.shape[0], x.shape[1] * len(slices), math.prod(counts))
 
@@ -54,8 +54,8 @@ def reference(problem):
 
 def reference_of_sums(problem):
     shape = problem.host["input_shape"]
-    numbers = np.arange(math.prod(shape)).reshape(shape)
-    source = columns(numbers, *[problem.host[name] for name in ENTRIES], blank=-1).ravel()
+    flat_indices = np.arange(math.prod(shape)).reshape(shape)
+    source = columns(flat_indices, *[problem.host[name] for name in ENTRIES], blank=-1).ravel()
     return {"dx": summed(problem.arrays["dy"].values.ravel()[source >= 0], source[source >= 0], shape)}
 
 
@@ -76,13 +76,13 @@ IMAGES = {  # shape, kernel, dilation, padding, steps, layouts of image and colu
     "whole": ((3, 2, 6, 4), (6, 4), (1, 1), (0, 0), (1, 1), {}),
     "points": ((3, 4, 6, 40), (1, 1), (1, 1), (0, 0), (1, 1), {}),
     "points_apart": ((3, 4, 6, 40), (1, 1), (7, 9), (1, 0), (2, 3), {}),
-    "line": ((3, 4, 700), (5,), (2,), (4,), (1,), {}),
-    "long_line": ((2, 2, 17000), (3,), (1,), (1,), (1,), {}),
+    "rank1": ((3, 4, 700), (5,), (2,), (4,), (1,), {}),
+    "long_rank1": ((2, 2, 17000), (3,), (1,), (1,), (1,), {}),
     "frames": ((2, 1, 8003), (401,), (1,), (5,), (160,), {}),
     "large_patches": ((2, 3, 64, 256), (16, 16), (1, 1), (0, 0), (16, 16), {}),
     "wide_patches": ((2, 2, 28, 112), (14, 14), (1, 1), (0, 0), (14, 14), {}),
     "odd_patches": ((1, 2, 42, 126), (14, 14), (1, 1), (0, 0), (14, 14), {}),
-    "line_of_patches": ((2, 3, 9616), (16,), (1,), (0,), (16,), {}),
+    "rank1_patches": ((2, 3, 9616), (16,), (1,), (0,), (16,), {}),
     "cubes": ((1, 2, 4, 6, 36), (2, 3, 4), (1, 1, 1), (0, 0, 0), (2, 3, 4), {}),
     "volume": ((2, 2, 4, 5, 6), (2, 3, 2), (1, 2, 1), (1, 2, 0), (2, 1, 1), {}),
     "channels_last": ((2, 3, 5, 7), (3, 2), (1, 1), (1, 1), (1, 2), {"x": {"order": (0, 2, 3, 1)}}),
@@ -106,7 +106,7 @@ def problems(make):
 
 
 def bad(count, whole, image, matrix):
-    """Of the plain problem; strides of columns are three."""
+    """Bad calls of the plain problem; columns have three strides."""
     first, last = f"stride_{image}", f"stride_{matrix}"
     written = f"stride_{'dx' if image == 'dx' else 'y'}"
     still = {written: (105, 35, 7, 0) if image == "dx" else (0, 24, 1)}

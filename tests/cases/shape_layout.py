@@ -11,7 +11,7 @@ MOVE_BRIEF = ("plain", "large", "special")
 
 
 def of_each_width(slots):
-    """Moves have kernels by width: the dtypes that are tried with everything."""
+    """Copy kernels are chosen by element width: the dtypes that are tried with everything."""
     return slots["T"] in ("f32", "bf16", "f64", "u8")
 
 
@@ -48,7 +48,7 @@ def repeat_backward_reference(problem):
     return {"dx": Expected(np.asarray(total), math.prod(repeats), np.asarray(size))}
 
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 REPEATS = {  # shape, output shape, layouts
     "one": ((1,), (1,), {}),
     "rank0": ((), (), {}),
@@ -64,8 +64,8 @@ REPEATS = {  # shape, output shape, layouts
     "no_multiple": ((3, 5, 7), (4, 13, 16), {}),
     "shorter": ((6, 40), (4, 23), {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (2, 2, 4, 1, 2, 3, 3, 5), {}),
-    "turned_in": ((3, 5, 7), (6, 10, 14), {"x": TURNED}),
-    "turned_out": ((3, 5, 7), (6, 10, 14), {"y": TURNED}),
+    "permuted_in": ((3, 5, 7), (6, 10, 14), {"x": PERMUTED}),
+    "permuted_out": ((3, 5, 7), (6, 10, 14), {"y": PERMUTED}),
     "flipped": ((3, 5, 7), (6, 10, 14), {"x": {"flip": (0, 2)}}),
     "flipped_out": ((3, 5, 7), (6, 11, 14), {"y": {"flip": (1, 2)}}),
     "gaps": ((9, 11), (18, 33), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -87,8 +87,8 @@ SUMS = {  # shape, repeats, layouts
     "long": ((2, 3), (300, 20), {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (1, 2, 2, 2, 1, 3, 2, 2), {}),
     "zero_repeat": ((3, 5, 7), (2, 0, 4), {}),
-    "turned_in": ((3, 5, 7), (2, 3, 4), {"dy": TURNED}),
-    "turned_out": ((3, 5, 7), (2, 3, 4), {"dx": TURNED}),
+    "permuted_in": ((3, 5, 7), (2, 3, 4), {"dy": PERMUTED}),
+    "permuted_out": ((3, 5, 7), (2, 3, 4), {"dx": PERMUTED}),
     "flipped": ((3, 5, 7), (2, 3, 4), {"dy": {"flip": (0, 1, 2)}}),
     "flipped_out": ((3, 5, 7), (2, 3, 4), {"dx": {"flip": (0, 2)}}),
     "gaps": ((9, 11), (4, 5), {"dy": {"gap": 2, "pad": 3}, "dx": {"gap": 3}}),
@@ -98,7 +98,7 @@ SUMS = {  # shape, repeats, layouts
 
 
 def bad_calls(count, shape, other, arrays, strides):
-    """Of a problem of rank 3 whose plain extents are in `shape` (the counted one) and `other`."""
+    """Bad calls of a problem of rank 3 whose plain extents are in `shape` (the counted one) and `other`."""
     other_name, other_bad, other_text = other
     bad = [
         Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),

@@ -10,7 +10,7 @@ from tools.oracle.numerics import decode
 
 from .elementwise.fill import BYTES_OR_BITS, value_of
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -28,7 +28,7 @@ def pad(draw, shape, low, high, x=None, y=None, kind="normal", value=None):
 
 
 def halves_of(draw, kind):
-    """The bits of the parts of a random value, or of one with special parts."""
+    """The bits of the components of a random value, or of one with special components."""
     bits = draw.values((1,), "normal" if kind == "normal" else "special").bits()
     return dict(zip(("value", "value_high"), np.frombuffer(bits.tobytes(), np.uint64).tolist()))
 
@@ -47,16 +47,16 @@ def value_in(problem):
 def reference(mode):
     def of(problem):
         x, out, low = problem.arrays["x"].values, problem.host["output_shape"], problem.host["pad_low"]
-        places = [np.arange(o) - lo for o, lo in zip(out, low)]
+        sources = [np.arange(o) - lo for o, lo in zip(out, low)]
         if mode == "constant":
-            inside = [(p >= 0) & (p < e) for p, e in zip(places, x.shape)]
+            inside = [(p >= 0) & (p < e) for p, e in zip(sources, x.shape)]
             y = np.full(out, value_in(problem), x.dtype)
             if not x.ndim:
                 return {"y": Expected(x)}
-            y[np.ix_(*inside)] = x[np.ix_(*(p[i] for p, i in zip(places, inside)))]
+            y[np.ix_(*inside)] = x[np.ix_(*(p[i] for p, i in zip(sources, inside)))]
             return {"y": Expected(y)}
-        # as np.pad takes them, from far enough on either side
-        for axis, p in enumerate(places):
+        # np.pad extends the operand far enough on either side, and the result is a window of it
+        for axis, p in enumerate(sources):
             before, behind = max(0, -p[0]), max(0, p[-1] + 1 - x.shape[axis])
             widths = [(before, behind) if d == axis else (0, 0) for d in range(x.ndim)]
             x = np.take(np.pad(x, widths, NUMPY[mode]), p + before, axis)
@@ -81,14 +81,14 @@ def mode_backward(draw, shape, low, high, dy=None, dx=None, kind="normal", null=
 
 
 def summed(dy, source, shape):
-    """What each element of dy adds to the element of `shape` whose flat number `source` has."""
+    """The sum of the elements of dy for each element of `shape`, whose flat index is `source`."""
     dy, source, size = dy.ravel(), source.ravel(), math.prod(shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        total, terms = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
+        total, magnitude = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
     count = np.bincount(source, minlength=size)
     single = count[source] == 1
-    total[source[single]] = dy[single]  # a zero's sign with it
-    return Expected(total.reshape(shape), count.reshape(shape), terms.reshape(shape))
+    total[source[single]] = dy[single]  # a single summand keeps the sign of zero
+    return Expected(total.reshape(shape), count.reshape(shape), magnitude.reshape(shape))
 
 
 def reference_of_mode(mode):
@@ -96,8 +96,8 @@ def reference_of_mode(mode):
         dy, shape = problem.arrays["dy"].values, problem.host["input_shape"]
         if not dy.size:
             return {"dx": Expected(np.zeros(shape))}
-        numbers = Array("i64", shape, np.arange(math.prod(shape)).reshape(shape))
-        forward = Problem({}, {"x": numbers}, {"output_shape": dy.shape, "pad_low": problem.host["pad_low"]})
+        flat_indices = Array("i64", shape, np.arange(math.prod(shape)).reshape(shape))
+        forward = Problem({}, {"x": flat_indices}, {"output_shape": dy.shape, "pad_low": problem.host["pad_low"]})
         return {"dx": summed(dy, reference(mode)(forward)["y"].value, shape)}
 
     return of
@@ -123,8 +123,8 @@ PADS = {  # shape, low, high, layouts
     "crop_and_pad": ((9, 40), (-2, 3), (4, -5), {}),
     "long": ((20000,), (9001,), (7777,), {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (0, 1, 0, 2, 1, 0, 1, 1), (1, 0, 0, 0, 1, 1, 0, 2), {}),
-    "turned_in": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"x": TURNED}),
-    "turned_out": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"y": TURNED}),
+    "permuted_in": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"x": PERMUTED}),
+    "permuted_out": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"y": PERMUTED}),
     "flipped": ((9, 40), (1, 2), (2, 1), {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 40), (1, 2), (2, 1), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (2, 3), (3, 4), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -171,7 +171,7 @@ def renamed(layouts):
 
 
 def of_empty_ones(calls):
-    """Where x has no elements dy has none either."""
+    """dy is empty if x is."""
     for call in calls:
         is_empty = call.name.startswith("empty_far")
         yield dataclasses.replace(call, host=call.host | {"output_shape": (6, 0, 14)}) if is_empty else call
@@ -184,7 +184,7 @@ def backward_case(mode):
         for n, (s, lo, hi, k) in given.items()
     }
     problems["special"] = lambda d: mode_backward(d, (7, 9), (2, 1), (3, 4), kind="special")
-    problems["standing"] = lambda d: mode_backward(d, (9, 11), (2, 3), (3, 4), dy={"broadcast": (1,)})
+    problems["broadcast_dy"] = lambda d: mode_backward(d, (9, 11), (2, 3), (3, 4), dy={"broadcast": (1,)})
     problems["far"] = lambda d: mode_backward(d, (5, 3, 600), (11, 7, 0), (8, 9, 700))
     problems["single"] = lambda d: mode_backward(d, (1, 9), (4, 0), (5, 0))
     problems["nothing_left"] = lambda d: mode_backward(d, (3, 5), (-3, 0), (0, 1), null=("dy",))

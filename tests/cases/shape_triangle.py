@@ -4,7 +4,7 @@
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
 
 
 def triangle(draw, shape, diagonal, x=None, y=None, kind="normal", strided=False):
@@ -42,8 +42,8 @@ TRIANGLES = {  # shape, diagonal, layouts
     "large": ((3, 97, 130), 3, {}),
 }
 VIEWS = {
-    "turned_in": ((4, 10, 14), 1, {"x": TURNED}),
-    "turned_out": ((4, 10, 14), 1, {"y": TURNED}),
+    "permuted_in": ((4, 10, 14), 1, {"x": PERMUTED}),
+    "permuted_out": ((4, 10, 14), 1, {"y": PERMUTED}),
     "transposed": ((40, 34), -1, {"x": {"order": (1, 0)}, "y": {"order": (1, 0)}}),
     "flipped": ((19, 40), 2, {"x": {"flip": (0, 1)}, "y": {"flip": (1,)}}),
     "gaps": ((9, 11), 0, {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""unfold and repeat_interleave with their gradients: moves along one axis that change its extent."""
+"""unfold and repeat_interleave with their gradients: copies along one axis that change its extent."""
 
 import math
 
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
 from .shape_pad import summed
 
 
 def unfolded(x, axis, size, step):
-    """As torch.Tensor.unfold: the windows along the axis, their elements behind all axes."""
+    """torch.Tensor.unfold: the windows along the axis, with their elements on a new last axis."""
     all_of_them = np.lib.stride_tricks.sliding_window_view(x, size, axis)
     return all_of_them[tuple(slice(None, None, step) if d == axis else slice(None) for d in range(x.ndim))]
 
@@ -21,36 +21,37 @@ def interleaved(x, axis, repeats):
 
 
 class Move:
-    """An op y = move(x, axis, *numbers), by the names of its parameters, and its gradient."""
+    """An op y = move(x, axis, *parameters) with their names, and its gradient."""
 
     def __init__(self, move, *names):
         self.move, self.names = move, names
 
-    def forward(self, draw, shape, axis, *numbers, x=None, y=None, kind="normal"):
-        out = self.move(np.zeros(shape), axis, *numbers).shape
+    def forward(self, draw, shape, axis, *parameters, x=None, y=None, kind="normal"):
+        out = self.move(np.zeros(shape), axis, *parameters).shape
         x, y = strides_for(shape, **x or {}), strides_for(out, **y or {})
-        scalars = {"output_numel": math.prod(out), "rank": len(shape), **dict(zip(self.names, (axis, *numbers)))}
+        scalars = {"output_numel": math.prod(out), "rank": len(shape), **dict(zip(self.names, (axis, *parameters)))}
         host = {"input_shape": tuple(shape), "stride_x": x, "stride_y": y}
         return Problem(scalars, {"x": draw.values(shape, kind, x), "y": draw.output(out, y)}, host)
 
-    def backward(self, draw, shape, axis, *numbers, dy=None, dx=None, kind="normal", null=()):
-        out = self.move(np.zeros(shape), axis, *numbers).shape
+    def backward(self, draw, shape, axis, *parameters, dy=None, dx=None, kind="normal", null=()):
+        out = self.move(np.zeros(shape), axis, *parameters).shape
         dy, dx = strides_for(out, **dy or {}), strides_for(shape, **dx or {})
-        scalars = {"input_numel": math.prod(shape), "rank": len(shape), **dict(zip(self.names, (axis, *numbers)))}
+        scalars = {"input_numel": math.prod(shape), "rank": len(shape), **dict(zip(self.names, (axis, *parameters)))}
         host = {"input_shape": tuple(shape), "stride_dy": dy, "stride_dx": dx}
         return Problem(scalars, {"dy": draw.floats(out, kind, dy), "dx": draw.output(shape, dx)}, host, null)
 
     def reference(self, problem):
-        numbers = [problem.scalars[name] for name in self.names]
-        return {"y": Expected(self.move(problem.arrays["x"].values, *numbers))}
+        parameters = [problem.scalars[name] for name in self.names]
+        return {"y": Expected(self.move(problem.arrays["x"].values, *parameters))}
 
     def reference_backward(self, problem):
-        shape, numbers = problem.host["input_shape"], [problem.scalars[name] for name in self.names]
-        source = self.move(np.arange(math.prod(shape)).reshape(shape), *numbers)
+        shape, parameters = problem.host["input_shape"], [problem.scalars[name] for name in self.names]
+        source = self.move(np.arange(math.prod(shape)).reshape(shape), *parameters)
         return {"dx": summed(problem.arrays["dy"].values, source, shape)}
 
-    def bad(self, count, arrays, plain, numbers):
-        """Of the problem whose x has the shape `plain`; `numbers` are the bad ones: name -> value and text."""
+    def bad(self, count, arrays, plain, parameters):
+        """Bad calls of the problem whose x has the shape `plain`; `parameters` maps a name to bad values and their
+        texts."""
         axis, (first, last) = self.names[0], (f"stride_{a}" for a in arrays)
         bad = [
             Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),
@@ -63,7 +64,7 @@ class Move:
             Bad("axis_far", 2, rf"{axis} is {len(plain)}", {axis: len(plain)}, can=2),
             *(
                 Bad(f"{name}_{value}", 2, text, {name: value}, can=2)
-                for name, values in numbers.items()
+                for name, values in parameters.items()
                 for value, text in values
             ),
             *(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2) for s in (first, last)),
@@ -90,8 +91,8 @@ UNFOLDS = {  # shape, axis, size, step, layouts
     "rest": ((2, 10), 1, 4, 4, {}),
     "long": ((5000,), 0, 400, 160, {}),
     "rank7": ((2, 1, 6, 2, 1, 2, 3), 2, 3, 2, {}),
-    "turned_in": ((6, 10, 14), 1, 4, 2, {"x": TURNED}),
-    "turned_out": ((6, 10, 14), 1, 4, 2, {"y": {"order": (3, 1, 0, 2)}}),
+    "permuted_in": ((6, 10, 14), 1, 4, 2, {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), 1, 4, 2, {"y": {"order": (3, 1, 0, 2)}}),
     "flipped": ((9, 14), 1, 4, 1, {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 14), 1, 4, 1, {"y": {"flip": (1, 2)}}),
     "gaps": ((9, 11), 0, 3, 1, {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -111,8 +112,8 @@ INTERLEAVES = {  # shape, axis, repeats, layouts
     "many": ((5,), 0, 1003, {}),
     "none": ((3, 5), 1, 0, {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), 4, 3, {}),
-    "turned_in": ((6, 10, 14), 1, 4, {"x": TURNED}),
-    "turned_out": ((6, 10, 14), 1, 4, {"y": TURNED}),
+    "permuted_in": ((6, 10, 14), 1, 4, {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), 1, 4, {"y": PERMUTED}),
     "flipped": ((9, 14), 1, 4, {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 14), 1, 4, {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), 0, 3, {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -122,14 +123,14 @@ INTERLEAVES = {  # shape, axis, repeats, layouts
 
 def problems(make, given, x, y):
     def maker(shape, *rest):
-        *numbers, layouts = rest
+        *parameters, layouts = rest
         own = {{"x": x, "y": y}[operand]: layout for operand, layout in layouts.items()}
-        return lambda draw: make(draw, shape, *numbers, **own)
+        return lambda draw: make(draw, shape, *parameters, **own)
 
     return {name: maker(*each) for name, each in given.items()}
 
 
-def cases(name, op, given, special, numbers, more_bad):
+def cases(name, op, given, special, parameters, more_bad):
     forward = problems(op.forward, given, "x", "y")
     backward = problems(op.backward, given, "dx", "dy")
     plain = given["plain"][0]
@@ -142,7 +143,7 @@ def cases(name, op, given, special, numbers, more_bad):
             "broadcast": lambda d: op.forward(d, *special, x={"broadcast": (0,)}),
         },
         reference=op.reference, tolerance={"y": "exact"}, plain="plain", large="large", brief=MOVE_BRIEF,
-        full=of_each_width, bad=op.bad("output_numel", ("x", "y"), plain, numbers),
+        full=of_each_width, bad=op.bad("output_numel", ("x", "y"), plain, parameters),
         idle=(Idle("count_0", {"output_numel": 0}, {"input_shape": empty}),),
     )  # fmt: skip
     yield Case(
@@ -150,10 +151,10 @@ def cases(name, op, given, special, numbers, more_bad):
         problems=backward
         | {
             "special": lambda d: op.backward(d, *special, kind="special"),
-            "standing": lambda d: op.backward(d, *special, dy={"broadcast": (0,)}),
+            "broadcast_dy": lambda d: op.backward(d, *special, dy={"broadcast": (0,)}),
         },
         reference=op.reference_backward, tolerance={"dx": "total"}, plain="plain", large="large",
-        bad=(*op.bad("input_numel", ("dy", "dx"), plain, numbers), *more_bad),
+        bad=(*op.bad("input_numel", ("dy", "dx"), plain, parameters), *more_bad),
         idle=(Idle("count_0", {"input_numel": 0}, {"input_shape": empty}),),
     )  # fmt: skip
 

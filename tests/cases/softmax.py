@@ -23,7 +23,8 @@ def back(problem, *arrays):
 
 
 def softmax(x):
-    """Values, their logarithms, and how far each logit is from the largest: exponentials have its rounding."""
+    """Values, their logarithms, and the distance of each logit from the largest, which scales the exponential's
+    rounding."""
     with np.errstate(all="ignore"):
         distance = x - x.max(0, keepdims=True)
         e = np.exp(distance)
@@ -36,10 +37,12 @@ def softmax_reference(log):
     def reference(problem):
         (x,) = along(problem, "x")
         y, log_y, size = softmax(x)
-        terms = np.nan_to_num(size + len(x), nan=1.0) if log else np.nan_to_num(y)
+        magnitude = np.nan_to_num(size + len(x), nan=1.0) if log else np.nan_to_num(y)
         scale = 1.0 if log else 3 + size + np.abs(np.where(np.isfinite(x), x, 0)).max(0, keepdims=True)
-        value, count, terms, scaled = back(problem, log_y if log else y, np.float64(len(x)), terms, terms * scale)
-        return {"y": Expected(value, count, terms, scaled)}
+        value, count, magnitude, scaled = back(
+            problem, log_y if log else y, np.float64(len(x)), magnitude, magnitude * scale
+        )
+        return {"y": Expected(value, count, magnitude, scaled)}
 
     return reference
 
@@ -53,17 +56,17 @@ def softmax_backward_reference(log):
             product = dy if log else y * dy
             total, size = product.sum(0, keepdims=True), np.abs(product).sum(0, keepdims=True)
             value = dy - factor * total if log else y * (dy - total)
-            terms = np.abs(dy) + factor * size if log else np.abs(y) * (np.abs(dy) + size)
-            scaled = factor * size * (3 + np.abs(np.where(np.isfinite(y), y, 0))) if log else 2 * terms
-        terms, scaled = (np.nan_to_num(v, nan=1.0, posinf=1.0) for v in (terms, scaled))
-        value, count, terms, scaled = back(problem, value, np.float64(len(dy)), terms, scaled)
-        return {"dx": Expected(value, count, terms, scaled)}
+            magnitude = np.abs(dy) + factor * size if log else np.abs(y) * (np.abs(dy) + size)
+            scaled = factor * size * (3 + np.abs(np.where(np.isfinite(y), y, 0))) if log else 2 * magnitude
+        magnitude, scaled = (np.nan_to_num(v, nan=1.0, posinf=1.0) for v in (magnitude, scaled))
+        value, count, magnitude, scaled = back(problem, value, np.float64(len(dy)), magnitude, scaled)
+        return {"dx": Expected(value, count, magnitude, scaled)}
 
     return reference
 
 
 def noisy(problem):
-    """Logits with noise, in what a temperature of 1 / inv_tau makes of them."""
+    """Logits plus noise, scaled by the inverse temperature."""
     x, u = along(problem, "x", "u_rand")
     least = 1e-30 if problem.arrays["x"].dtype == "f64" else float(np.float32(1e-20))
     with np.errstate(all="ignore"):
@@ -77,14 +80,14 @@ def gumbel_reference(problem):
         (value,) = back(problem, (np.arange(len(v)).reshape(-1, *[1] * (v.ndim - 1)) == best).astype(np.float64))
         return {"y": Expected(value)}
     y, _, size = softmax(v)
-    # The noise's two logarithms have an error of a few units each, and as exponents give it to the result.
+    # The noise's two logarithms have an error of a few units each, which as exponents they pass on to the result.
     scaled = y * (8 + size + 4 * np.abs(np.where(np.isfinite(v), v, 0)).max(0, keepdims=True))
-    value, count, terms, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
-    return {"y": Expected(value, count, terms, scaled)}
+    value, count, magnitude, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
+    return {"y": Expected(value, count, magnitude, scaled)}
 
 
 def sparsemax_reference(problem):
-    """By sorting, as the paper has it."""
+    """Sparsemax by sorting, as in the paper (Martins and Astudillo 2016)."""
     (x,) = along(problem, "x")
     with np.errstate(all="ignore"):
         z = x - x.max(0, keepdims=True)
@@ -95,8 +98,8 @@ def sparsemax_reference(problem):
         tau = (np.take_along_axis(sums, np.maximum(support - 1, 0), 0) - 1) / support
         y = np.maximum(z - tau, 0)
         y = np.where(np.isnan(z).any(0, keepdims=True), np.nan, y)
-    value, count, terms = back(problem, y, np.float64(len(x)), 2.0)
-    return {"y": Expected(value, count, terms)}
+    value, count, magnitude = back(problem, y, np.float64(len(x)), 2.0)
+    return {"y": Expected(value, count, magnitude)}
 
 
 def sparsemax_backward_reference(problem):
@@ -106,9 +109,9 @@ def sparsemax_backward_reference(problem):
         count = active.sum(0, keepdims=True)
         mean = np.where(active, dy, 0).sum(0, keepdims=True) / count
         size = np.where(active, np.abs(dy), 0).sum(0, keepdims=True) / count
-        value, terms = np.where(active, dy - mean, 0), np.where(active, np.abs(dy) + size, 0)
-    value, count, terms = back(problem, value, count.astype(np.float64), np.nan_to_num(terms, posinf=1.0))
-    return {"dx": Expected(value, count, terms, 2 * terms)}
+        value, magnitude = np.where(active, dy - mean, 0), np.where(active, np.abs(dy) + size, 0)
+    value, count, magnitude = back(problem, value, count.astype(np.float64), np.nan_to_num(magnitude, posinf=1.0))
+    return {"dx": Expected(value, count, magnitude, 2 * magnitude)}
 
 
 # --- problems --------------------------------------------------------------------------------------------------------
@@ -120,7 +123,7 @@ def scalars_of(shape, axis, **strides):
 
 
 def logits(draw, shape, kind, strides):
-    """kind: of draw.floats; "infinite": -inf in places, and rows of nothing else; "lost": +inf and NaN in places."""
+    """kind is one of draw.floats; or "infinite": some -inf, and rows of nothing else; "lost": some +inf and NaN."""
     x = draw.floats(shape, kind if kind in ("special", "positive") else "normal", strides)
     values, chosen = x.values, draw.rng.random(shape)
     if kind == "infinite":
@@ -154,7 +157,7 @@ def gumbel(hard, inv_tau=1.0):
         arrays = {"x": problem.arrays["x"], "u_rand": draw.array(round_to(u, "f32"), "f32"), "y": problem.arrays["y"]}
         scalars = problem.scalars | {"inv_tau": inv_tau, "hard": hard}
         result = Problem(scalars, arrays, problem.host)
-        if hard:  # the largest must stand out, whatever the noise's rounding
+        if hard:  # the largest must stand out, whatever the rounding of the noise
             v = noisy(result)
             first = np.argmax(v, 0)
             values = np.array(np.moveaxis(arrays["x"].values, axis, 0))
@@ -183,7 +186,7 @@ def backward(saved, **scalars):
 
 
 CUBE = (5, 7, 9)
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 SHAPES = {  # shape, axis, options
     "one": ((1,), 0, {}),
     "flat": ((33,), 0, {}),
@@ -201,8 +204,8 @@ SHAPES = {  # shape, axis, options
     "columns": ((70, 40), 0, {}),
     "long_columns": ((1030, 5), 0, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), 3, {"out": {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-    "turned_in": (CUBE, 2, {"x": TURNED}),
-    "turned_out": (CUBE, 2, {"out": TURNED}),
+    "permuted_in": (CUBE, 2, {"x": PERMUTED}),
+    "permuted_out": (CUBE, 2, {"out": PERMUTED}),
     "flipped": (CUBE, 1, {"x": {"flip": (0, 1, 2)}}),
     "flipped_out": (CUBE, 2, {"out": {"flip": (0, 2)}}),
     "gaps": ((13, 17), 1, {"x": {"gap": 2, "pad": 1}, "out": {"gap": 3}}),
@@ -236,7 +239,7 @@ def problems(make, shapes, gradient=False):
 
 
 def bad_calls(strides, repeated, arrays):
-    """Of a problem of the shape CUBE along axis 1."""
+    """Bad calls of a problem of the shape CUBE along axis 1."""
     bad = [
         Bad("negative", 2, r"numel is -2", {"numel": -2}, can=2),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -287,7 +290,7 @@ def case(row, make, reference, output, tolerance, shapes, bad, gradient=False):
 
 def gumbel_cases(wide=False):
     """`wide`: the row whose temperature is f64."""
-    cold = 10 / 3 if wide else 2.5  # no float
+    cold = 10 / 3 if wide else 2.5  # not exact in f32
     shapes = {n: s for n, s in (SHAPES | LONG).items() if n not in ("huge", "longest")}
     make = problems(gumbel(0), shapes)
     make |= {

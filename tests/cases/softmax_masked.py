@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of masked logits, of 16-bit logits in f32, entmax15, and their gradients."""
+"""Softmax of masked logits, of 16-bit logits with f32 results, entmax15, and their gradients."""
 
 import math
 
@@ -76,7 +76,7 @@ def forward(draw, shape, axis, kind="normal", *, scale=0.5, causal=0, offset=0, 
 
 
 def masked_logits(problem):
-    """(scale x + bias where it is kept, else -inf; the magnitudes of what was added)"""
+    """Returns (scale x + bias where the mask admits it, else -inf; the magnitudes of the summands)."""
     scalars, given = problem.scalars, problem.arrays
     x = given["x"].values.astype(np.float64)
     scale = np.float64(scalars["scale"] if given["x"].dtype == "f64" else np.float32(scalars["scale"]))
@@ -99,10 +99,12 @@ def forward_reference(log):
         y, log_y, size = softmax(v)
         y, log_y, size = np.where(empty, 0.0, y), np.where(empty, -np.inf, log_y), np.where(empty, 0.0, size)
         largest = added.max(0, keepdims=True)
-        terms = np.nan_to_num(size + len(v) + largest, nan=1.0) if log else np.nan_to_num(y)
+        magnitude = np.nan_to_num(size + len(v) + largest, nan=1.0) if log else np.nan_to_num(y)
         scale = 1.0 if log else 3 + size + largest
-        value, count, terms, scaled = back(problem, log_y if log else y, np.float64(len(v)), terms, terms * scale)
-        return {"y": Expected(value, count, terms, scaled)}
+        value, count, magnitude, scaled = back(
+            problem, log_y if log else y, np.float64(len(v)), magnitude, magnitude * scale
+        )
+        return {"y": Expected(value, count, magnitude, scaled)}
 
     return reference
 
@@ -122,7 +124,7 @@ def backward(log):
 
 
 def backward_reference(log):
-    """That of softmax, without what is masked."""
+    """The gradient of softmax, with 0 where it is masked."""
     inner = softmax_backward_reference(log)
 
     def reference(problem):
@@ -133,7 +135,9 @@ def backward_reference(log):
         arrays["dy"] = Array(dy.dtype, dy.shape, np.where(masked, 0, dy.values), dy.strides)
         scale = problem.scalars["scale"]
         expected = inner(Problem({**problem.scalars, "inv_tau": scale}, arrays))["dx"]
-        return {"dx": Expected(np.where(masked, 0, expected.value), expected.count, expected.terms, expected.divided)}
+        return {
+            "dx": Expected(np.where(masked, 0, expected.value), expected.count, expected.magnitude, expected.divided)
+        }
 
     return reference
 
@@ -149,12 +153,12 @@ def masked_problems():
         for offset in dict.fromkeys((0, columns - rows, 3, -2)):
             add(f"causal_{rows}_{columns}_{offset}", (2, rows, columns), causal=1, offset=offset)
     add("causal_far", (3, 4, 33), causal=1, offset=2**32)
-    add("causal_turned", (2, 6, 40), causal=1, x={"order": (1, 0, 2)}, y={"order": (2, 1, 0)})
+    add("causal_permuted", (2, 6, 40), causal=1, x={"order": (1, 0, 2)}, y={"order": (2, 1, 0)})
     add("causal_alone", (2, 3, 6, 40), causal=1, null=("bias", "mask"))
     for null in (("bias",), ("mask",), ("bias", "mask")):
         add(f"without_{'_'.join(null)}", (6, 50), null=null)
         add(f"without_{'_'.join(null)}_wide", (6, 512), null=null)
-        add(f"without_{'_'.join(null)}_turned", (6, 50), null=null, x={"flip": (0, 1), "gap": 2})
+        add(f"without_{'_'.join(null)}_permuted", (6, 50), null=null, x={"flip": (0, 1), "gap": 2})
     for axes in ((0,), (1,), (0, 1), (2,)):
         name = "_".join(map(str, axes))
         add(f"broadcast_{name}", (3, 5, 64), bias={"broadcast": axes}, mask={"broadcast": axes})
@@ -182,7 +186,7 @@ def masked_bad():
     )
 
 
-# Of scalars that repeat what the host arrays say, which these ops do not have.
+# These scalars repeat values of the host arrays, which these ops do not have.
 UNREPEATED = ("other_extent", "extent_0")
 
 
@@ -207,7 +211,7 @@ IDLE_HERE = tuple(
 
 
 def entmax_reference(problem):
-    """By sorting, as the paper has it."""
+    """Entmax by sorting, as in the paper (Peters et al. 2019)."""
     (x,) = along(problem, "x")
     with np.errstate(all="ignore"):
         z = (x - x.max(0, keepdims=True)) / 2
@@ -221,8 +225,8 @@ def entmax_reference(problem):
         tau = np.take_along_axis(tau, np.maximum(support - 1, 0), 0)
         y = np.square(np.maximum(z - tau, 0))
         y = np.where(np.isnan(z).any(0, keepdims=True), np.nan, y)
-    value, count, terms = back(problem, y, np.float64(len(x)), 2.0)
-    return {"y": Expected(value, count, terms)}
+    value, count, magnitude = back(problem, y, np.float64(len(x)), 2.0)
+    return {"y": Expected(value, count, magnitude)}
 
 
 def entmax_backward_reference(problem):
@@ -231,9 +235,9 @@ def entmax_backward_reference(problem):
         s, dy = np.sqrt(y), np.where(y == 0, 0, dy)
         total, size = s.sum(0, keepdims=True), np.abs(s * dy).sum(0, keepdims=True)
         value = s * (dy - (s * dy).sum(0, keepdims=True) / total)
-        terms = s * (np.abs(dy) + size / total)
-    value, count, terms = back(problem, value, np.float64(len(dy)), np.nan_to_num(terms, nan=1.0, posinf=1.0))
-    return {"dx": Expected(value, count, terms, 2 * terms)}
+        magnitude = s * (np.abs(dy) + size / total)
+    value, count, magnitude = back(problem, value, np.float64(len(dy)), np.nan_to_num(magnitude, nan=1.0, posinf=1.0))
+    return {"dx": Expected(value, count, magnitude, 2 * magnitude)}
 
 
 CASES = (

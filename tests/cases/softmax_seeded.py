@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gumbel softmax of a seed and an offset, and its gradient."""
+"""Gumbel softmax with noise from a seed and an offset (Philox), and its gradient."""
 
 import math
 
@@ -40,7 +40,7 @@ def made(*, gradient=False, hard=0, inv_tau=1.0, seed=SEED, offset=0):
         if gradient:
             dy = draw.floats(shape, "normal", strides["dy"])
             return Problem(scalars, {"dy": dy, **arrays, "dx": draw.output(shape, strides["dx"])}, host)
-        if hard:  # the largest must stand out, whatever the noise's rounding
+        if hard:  # the largest must stand out, whatever the rounding of the noise
             first = np.argmax(noisy(result), 0)
             values = np.array(np.moveaxis(arrays["x"].values, axis, 0))
             raised = np.take_along_axis(values, first[None], 0) + 4
@@ -52,7 +52,7 @@ def made(*, gradient=False, hard=0, inv_tau=1.0, seed=SEED, offset=0):
 
 
 def noisy(problem):
-    """Logits with noise, in what a temperature of 1 / inv_tau makes of them, and the axis first."""
+    """Logits plus noise, scaled by the inverse temperature, with the axis in front."""
     scalars, x = problem.scalars, problem.arrays["x"]
     count = math.prod(x.shape)
     u = uniform(scalars["seed"], scalars["offset"], count, COMPUTE[x.dtype]).reshape(x.shape)
@@ -68,12 +68,12 @@ def forward(problem):
         (value,) = back(problem, (np.arange(len(v)).reshape(-1, *[1] * (v.ndim - 1)) == best).astype(np.float64))
         return {"y": Expected(value)}
     y, scaled = of_logits(v)
-    value, count, terms, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
-    return {"y": Expected(value, count, terms, scaled)}
+    value, count, magnitude, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
+    return {"y": Expected(value, count, magnitude, scaled)}
 
 
 def of_logits(v):
-    """(softmax, what the errors of the noise's two logarithms are in proportion to)"""
+    """Returns (softmax, the size that the errors of the noise's two logarithms are proportional to)."""
     y, _, size = softmax(v)
     return y, y * (8 + size + 4 * np.abs(np.where(np.isfinite(v), v, 0)).max(0, keepdims=True))
 
@@ -85,11 +85,11 @@ def backward(problem):
         y, scaled = of_logits(v)
         mean = (y * dy).sum(0, keepdims=True)
         size, rough = np.abs(dy) + (y * np.abs(dy)).sum(0, keepdims=True), (scaled * np.abs(dy)).sum(0, keepdims=True)
-        value, terms = inv_tau * y * (dy - mean), inv_tau * y * size
+        value, magnitude = inv_tau * y * (dy - mean), inv_tau * y * size
         scaled = inv_tau * (scaled * size + y * rough)
-    found = back(problem, value, np.float64(len(v)), np.nan_to_num(terms), np.nan_to_num(scaled))
-    value, count, terms, scaled = found
-    return {"dx": Expected(value, count, terms, scaled)}
+    found = back(problem, value, np.float64(len(v)), np.nan_to_num(magnitude), np.nan_to_num(scaled))
+    value, count, magnitude, scaled = found
+    return {"dx": Expected(value, count, magnitude, scaled)}
 
 
 def cases():

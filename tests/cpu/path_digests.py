@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run as a process for each path of the CPU library, which chooses one at first use: prints the path and a digest of
-what every elementwise op of the given dtypes computes. All NaN are one: their bits depend on the order of operands."""
+"""A program that runs in a process for each ISA path, which the CPU library chooses at first use: prints the path and a
+digest of the results of every elementwise op of the given dtypes. All NaN are equal: their bits depend on the order of
+operands."""
 
 import hashlib
 import json
@@ -16,7 +17,7 @@ FAMILIES = ("unary_", "binary_", "gated_", "ternary_", "prelu_")
 
 
 def chosen(dtypes):
-    """Contiguous forms; the gated ops have strided ones alone."""
+    """Contiguous forms; gated ops have strided forms only."""
     for op, (row, slots) in OPS.items():
         contiguous = "_strided" not in row.name or row.name.startswith("gated_")
         if row.name.startswith(FAMILIES) and slots.get("T") in dtypes and contiguous:
@@ -28,7 +29,7 @@ def digest(outcome):
     for name in sorted(outcome.bits):
         bits = outcome.bits[name]
         values = outcome.values(name)
-        if values.dtype.kind == "f":  # which NaN it is may differ
+        if values.dtype.kind == "f":  # payloads of NaN may differ
             bits = np.where(np.isnan(values), bits.dtype.type(0x7FFF), bits)
         made.update(bits.tobytes())
     return made.hexdigest()

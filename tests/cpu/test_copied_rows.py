@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that the CPU library copies piece by piece, those between two lengths: of just less and just more than each, and
-with what is left of a piece."""
+"""Copies of rows around the two limits between which the CPU library copies them block by block."""
 
 import pytest
 

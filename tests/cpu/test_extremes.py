@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extremes of rows on the CPU, whose vectors are compared in groups: NaN, infinities and zeros wherever they are."""
+"""Extremes of rows on the CPU, which compares vectors in groups: NaN, infinities and zeros at any position."""
 
 import numpy as np
 import pytest

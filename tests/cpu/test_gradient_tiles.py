@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients on the CPU that are worked out a tile at a time: whole tiles, last ones, and tiles that threads share."""
+"""Gradients that the CPU computes tile by tile: whole tiles, partial ones, and tiles that threads share."""
 
 import functools
 
@@ -9,8 +9,8 @@ from cases import indexing_reduce, segment
 from cases.indexing_sums import added
 from harness.on_threads import check_on_threads
 
-# Shape and axis of the updates, extent of the cells: one line, whose cells fill tiles or are shared out; lines beside
-# one another, in blocks of 16 and what is left; lines that are contiguous.
+# Shape and axis of the updates, extent of the output: one fiber, whose elements fill tiles or are divided among
+# threads; strided fibers side by side, in blocks of 16 and a tail; contiguous fibers.
 SHAPES = [((9001,), 0, 4099), ((300,), 0, 2), ((90, 37), 0, 4100), ((3, 40, 18), 1, 33), ((5, 2500), 1, 2049)]
 
 
@@ -27,7 +27,7 @@ def test_scattered(library, set_threads, op, shape, axis, extent, reduce, own):
     check_on_threads(library, set_threads, op, gradients, shape, axis, extent, reduce, own)
 
 
-# Rows, columns and segments: tiles of 1024 segments and of a few, columns in blocks, runs of ids that end early.
+# Rows, columns and segments: tiles of 1024 segments and of a few, blocks of columns, runs of equal ids that end early.
 ROWS = [(3001, 1, 2500), (15, 3, 4), (403, 130, 40), (61, 600, 5)]
 
 

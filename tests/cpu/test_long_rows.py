@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows on the CPU whose passes are joined: exponentials of a row that threads share, blocks of a logarithm of sums, and
-gradients of norms that read memory once. Right, and of the same bits for any number of threads."""
+"""Long rows on the CPU whose passes are fused: exponentials of a row that threads share, blocks of a log-sum-exp scan,
+and gradients of norms that read memory once. Results are right and bitwise equal for any number of threads."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_softmax_that_threads_share(library, set_threads, op, rows):
 @pytest.mark.parametrize("shape", [(1, 70_001), (1, 200_000), (2, 40_000), (5, 33), (9, 64), (7, 129)], ids=str)
 @pytest.mark.parametrize("op", ["scan_log_cumsum_exp_f32", "scan_exclusive_log_cumsum_exp_f32"])
 def test_logarithms_of_sums(library, set_threads, op, shape, kind, reverse):
-    """Within a block and beyond; of several rows at a time; of chunks, which threads share where there is one row."""
+    """Rows within a block and beyond; several rows at a time; tiles that threads share where there is a single row."""
     check_on_threads(library, set_threads, op, scan.forward, shape, 1, kind=kind, reverse=reverse)
 
 
@@ -30,14 +30,14 @@ def test_logarithms_of_sums(library, set_threads, op, shape, kind, reverse):
                                   "{}_norm_recompute_backward_f32"])  # fmt: skip
 @pytest.mark.parametrize("of", ["layer", "rms"])
 def test_gradients_in_one_pass(library, set_threads, of, name, shape):
-    """Parts of a run of rows, the last of which is shorter, and of several; whole chunks or not."""
+    """Row blocks of which the last is shorter, and several of them; whole tiles or not."""
     make = norm_add.recompute if "recompute" in name else norm_add.backward if "add" in name else norm_rows.backward
     check_on_threads(library, set_threads, name.format(of), make, shape, 2, centered=of == "layer")
 
 
 @pytest.mark.parametrize("of", ["layer", "rms"])
 def test_in_place(rng, of):
-    """Over its input a result has the bits that it has elsewhere."""
+    """A result written over its input has the bits of one written elsewhere."""
     x, dy, extra = rng.standard_normal((3, 257, 4100)).astype(np.float32)
     gamma = rng.standard_normal(4100).astype(np.float32)
     function = getattr(bk, f"{of}_norm_recompute_backward")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BARACUDA_CPU_ISA forces each path that the machine has. Pointwise functions below f64 give the same bits on all,
-those that the rest of the suite compares with references; what may differ meets the references on each path."""
+"""BARACUDA_CPU_ISA forces each ISA path that the machine has. Pointwise functions below f64 give the same bits on all
+of them; ops whose bits may differ are compared with the references on each path."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ NAMES = ("baseline", "avx2", "avx512")
 
 
 def others(library):
-    """Paths of the machine but the one in use."""
+    """Paths of the machine except for the one in use."""
     isa = library.build_info.get("isa", NAMES[0])
     return NAMES[: NAMES.index(isa)]
 
@@ -53,7 +53,7 @@ def test_same_bits(library):
 
 
 def test_references_of_f64(library):
-    """Functions and gradients of f64; test_ops itself on each path."""
+    """Functions and gradients of f64 are within the bounds of test_ops on each path."""
     for path in others(library):
         python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "ops" / "test_ops.py"),
                "--dtypes", "f64",
@@ -61,7 +61,7 @@ def test_references_of_f64(library):
 
 
 def test_an_op_of_each_row(library):
-    """Rows, reductions, scans and products have loops of their own for each width of vectors."""
+    """Row ops, reductions, scans and GEMM have separate loops for each vector width."""
     for path in others(library):
         python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "ops" / "test_ops.py"), "--op-a-row",
                "--most-elements", "70000", "-k", "test_reference")  # fmt: skip

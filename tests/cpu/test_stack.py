@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU library on small stacks: at most 32 KiB a call, on the calling thread and on those of OpenMP."""
+"""The CPU library needs at most 32 KiB of stack per call, on the calling thread and on OpenMP's threads."""
 
 import ctypes
 import struct
@@ -40,7 +40,7 @@ def address_of(library, name):
 
 
 def call_of(library, prepared):
-    """The arguments of a launch as integers and numbers."""
+    """The arguments of a launch as integers and floats."""
     integers, numbers = [], []
     row, slots = OPS[prepared.op]
     for p, value in zip(row.params, prepared.arguments):
@@ -69,20 +69,20 @@ def one_thread():
     runtime.omp_set_num_threads(before)
 
 
-# What takes most: buffers of every kind, sums of both kinds, problems large enough to be divided.
+# The problems that use most stack: buffers of every kind, sums of both kinds, problems large enough to be divided.
 PROBLEMS = (
     "plain",
     "mixed",
     "special",
-    "turned_in",
+    "permuted_in",
     "tiles",
     "sum_each",
     "sum_long",
     "sum_tall",
     "all",
     "n33",
-    "places_mean",
-    "places_many",
+    "positions_mean",
+    "positions_many",
     "row",
     "few_rows",
     "d1030",
@@ -90,7 +90,7 @@ PROBLEMS = (
 
 
 def instances(row):
-    """Of a row's first and last function, every dtype; of casts some."""
+    """Every dtype of a row's first and last function; some of the casts."""
     ops = [op for op, (r, slots) in OPS.items() if r.name == row.name]
     functions = list(row.functions)
     kept = [op for op in ops if OPS[op][1].get("F") in (None, *functions[:1], *functions[-1:])]
@@ -129,7 +129,7 @@ for name, case in CASES.items():
 
 
 def test_small_stacks_of_openmp(library):
-    """The threads that OpenMP starts, where a call leaves some of its work to them."""
+    """Threads that OpenMP starts run on small stacks."""
     environment = child_environment(OMP_STACKSIZE="64k", OMP_NUM_THREADS="4", BARACUDA_LIB=library.path)
     program = "import baracuda\nLIBRARY = baracuda.default_library()\n" + SCRIPT
     result = subprocess.run(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU library with any number of OpenMP threads: right, and with the same bits again."""
+"""The CPU library with any number of OpenMP threads: results are right and bitwise equal."""
 
 import itertools
 
@@ -9,8 +9,8 @@ from harness import OPS, SANITIZED, launch
 from harness.outcomes import check_outcome
 from naming import each_row
 
-THREADS = (3,) if SANITIZED else (1, 2, 3, 8)  # of several any number divides the memory
-PROBLEMS = {  # where the work is divided by size or by content
+THREADS = (3,) if SANITIZED else (1, 2, 3, 8)  # under a sanitizer one number of threads is enough
+PROBLEMS = {  # problems whose work is divided by size or by content
     "segment": ("many_tiny", "long_segment"),
     "embedding": ("many_bags", "hot_row"),
     "attention": ("heads", "batch"),
@@ -18,7 +18,7 @@ PROBLEMS = {  # where the work is divided by size or by content
 
 
 def full_ops():
-    """The work is divided by the code around a function, not by the function."""
+    """Only full instances, since the code around a function divides the work, not the function."""
     return [op for op, (row, slots) in OPS.items() if CASES[row.name].is_full(slots)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The size of a workspace never falls as an extent grows: one that is made for the largest problem serves all."""
+"""A workspace size never decreases as an extent grows: a workspace for the largest problem serves all."""
 
 import dataclasses
 import math
@@ -28,7 +28,7 @@ def grown(problem, row, name, factor):
         pitches = [p.name for p in row.problem if p.direction != "host" and re.match(r"ld|(row_)?stride_", p.name)]
         scalars |= {pitch: max(scalars[pitch], scalars[name]) * 4 for pitch in pitches}
         return dataclasses.replace(problem, scalars=scalars)
-    # The outermost axis, whose strides hold for any extent.
+    # The outermost axis grows, since its strides hold for any extent.
     before = math.prod(host[name])
     host[name] = (host[name][0] * factor, *host[name][1:])
     for count in COUNTS:
@@ -38,7 +38,7 @@ def grown(problem, row, name, factor):
 
 
 def fits(row, problem):
-    """Whether C has the arguments."""
+    """Whether C accepts the arguments."""
     arguments = problem.scalars | {name: max(entries, default=0) for name, entries in problem.host.items() if entries}
     return all(arguments.get(p.name, 0) < 2**31 for p in row.problem if p.dtype == "i32")
 

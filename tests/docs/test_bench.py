@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tools.bench`: a problem that fails is a row, and what was measured is kept. Times do not matter here."""
+"""`python -m tools.bench`: a problem that fails is a row, and measured rows are kept. Times are not tested."""
 
 import dataclasses
 import json
@@ -140,9 +140,9 @@ def test_families():
     assert set(problems.families()) == {row_named(bench.row).family for bench in problems.benches("cuda")}
 
 
-@pytest.mark.parametrize("terms", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])
-def test_the_bound_of_a_mean(terms):
-    """It is of the terms, not of the mean, which may be next to nothing beside them."""
+@pytest.mark.parametrize("summands", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])
+def test_the_bound_of_a_mean(summands):
+    """The bound scales with the magnitude of the summands, not with the mean, which may be much smaller."""
 
     class Fake:
         dtype, indices = "f32", {"segment_ids": np.zeros(2, np.int64)}
@@ -152,9 +152,9 @@ def test_the_bound_of_a_mean(terms):
         def __init__(self):
             self.errors = []
 
-    mean = np.float64(sum(terms)) / 2
+    mean = np.float64(sum(summands)) / 2
     for error, found in ((2.0**-23, ""), (1e-4, "output[0] is")):
-        values = {"input": np.float64(terms)[:, None], "output": np.float64([[mean + error]])}
+        values = {"input": np.float64(summands)[:, None], "output": np.float64([[mean + error]])}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("tools.bench.problems.segment.rows", lambda _, name, index, v=values: v[name][index])
             patch.setattr("tools.bench.problems.segment.picks", lambda *_: np.array([0]))
@@ -162,9 +162,9 @@ def test_the_bound_of_a_mean(terms):
 
 
 def test_errors_of_ops(library):
-    """What a check compares with float64, in units of the last place; what is exact has none."""
+    """A check reports the error against float64 in units in the last place; exact results have none."""
     rows = ops.measure(library, None, "softmax of 1 x 131072", ("f32",), ("softmax",))
-    assert len(rows) in (1, 2)  # with a workspace, too, where the library takes one
+    assert len(rows) in (1, 2)  # also with a workspace, where the library takes one
     for row in rows:
         assert row["op"] == "softmax_f32" and not row["wrong"] and row["torch"] is None
         assert 0 < row["error"] < 8
@@ -172,7 +172,7 @@ def test_errors_of_ops(library):
 
 
 class FakeTorch:
-    """What the problems ask of PyTorch: a tensor is its array."""
+    """PyTorch as far as the problems use it: a tensor is its array."""
 
     def __init__(self):
         self.compiled = []
@@ -185,7 +185,7 @@ class FakeTorch:
 
 @pytest.mark.parametrize("family", ["softmax", "segment"])
 def test_compiled_peers(library, family):
-    """torch.compile has a row of its own in the families that it is asked of; the bound is judged by eager calls."""
+    """torch.compile has a row of its own in the families that request it; the speed bound uses eager calls."""
     bench = dataclasses.replace(GOOD, torch=(lambda torch, t, scalars: lambda: None,))
     data, torch = Data(library, None, 0, compiles=True), FakeTorch()
     found = Problem(data, bench, "f32")

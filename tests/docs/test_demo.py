@@ -50,7 +50,7 @@ def test_a_wrong_gradient_is_found(library, monkeypatch):
 
 
 def test_make_demo_builds_what_it_calls(library, monkeypatch):
-    """The part of the library that the Makefile names has the units and dtypes of the ops that run, and no others."""
+    """The partial library of the Makefile has the units and dtypes of the ops that run, and no others."""
     called = set()
     function = bk.Library.function
 

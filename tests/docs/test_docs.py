@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation: every program of every page runs and prints what the page says, every row has a page, every link
-leads somewhere. The pages are written as `make docs` does, without the generator of the site."""
+resolves. The pages are written as `make docs` does, without the site generator."""
 
 import html
 import importlib.util
@@ -27,7 +27,7 @@ from tools.docs.site import PAGES, included
 
 pytestmark = pytest.mark.unsanitized("the programs of the pages make calls that other tests make")
 TEXTS = {str(path.relative_to(PAGES)): path.read_text() for path in sorted(PAGES.rglob("*.md"))}
-# Runs the blocks given on standard input in one namespace, and answers with what each printed.
+# Runs the blocks from standard input in one namespace, and answers with the output of each.
 RUNNER = """
 import contextlib, io, json, sys
 namespace, printed = {"__name__": "__main__"}, []
@@ -65,7 +65,7 @@ def test_programs_of_a_page(page, cpu_library):
 
 @pytest.mark.parametrize("page", [page for page in TEXTS if python_of(page)])
 def test_programs_are_python(page):
-    """Of pages, too, whose programs need what is not here."""
+    """Programs compile, also on pages that need what is not installed."""
     for block in python_of(page):
         compile(block.code, page, "exec")
 
@@ -111,7 +111,7 @@ PLANS_WITHOUT_PROGRAMS = (
     "reduce",
     "scan",
     "softmaxes",
-)  # whose functions have some
+)  # pages whose functions have programs
 
 
 def test_every_page_of_an_op_is_whole(site):
@@ -160,13 +160,13 @@ def test_links(site):
     texts = {path: path.read_text() for path in site.rglob("*") if path.suffix in (".md", ".svg")}
     for path, text in texts.items():
         for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", re.sub(r"`[^`]*`", "", text)):
-            place = (path.parent / target).resolve() if target else path
-            assert place in texts, f"{path.relative_to(site)} links to {target}"
-            assert not anchor or anchor[1:] in anchors(texts[place]), f"{path.relative_to(site)}: {target}{anchor}"
+            page = (path.parent / target).resolve() if target else path
+            assert page in texts, f"{path.relative_to(site)} links to {target}"
+            assert not anchor or anchor[1:] in anchors(texts[page]), f"{path.relative_to(site)}: {target}{anchor}"
 
 
 def test_navigation(site):
-    """It has every page once, and no other."""
+    """The navigation has every page once, and no other."""
     text = (site.parent / "mkdocs.yml").read_text()
     named = re.findall(r"([\w/-]+\.md)$", text, flags=re.M)
     assert sorted(named) == sorted(str(path.relative_to(site)) for path in site.rglob("*.md"))
@@ -183,7 +183,7 @@ DESCRIPTIONS = sorted(
 
 
 def test_formulas_keep_what_the_table_says():
-    """They are well formed, and have every letter and digit of the table in its order."""
+    """Formulas are well formed, and have every letter and digit of the table in its order."""
     letters = {letter: name for name, letter in GREEK.items()}
     for text in DESCRIPTIONS:
         markup = typeset(text)
@@ -203,17 +203,17 @@ def round_(sign):
 
 
 def test_formulas():
-    room = '<mspace width="0.2em"/>'
+    space = '<mspace width="0.2em"/>'
     for text, markup in {
-        "x^2 dy": f"<msup><mrow>{name('x')}</mrow><mrow><mn>2</mn></mrow></msup>{room}{name('dy')}",
-        "-y dy / (2 y)": f"<mo>&#8722;</mo><mfrac><mrow>{name('y')}{room}{name('dy')}</mrow>"
-        f"<mrow><mn>2</mn>{room}{name('y')}</mrow></mfrac>",
+        "x^2 dy": f"<msup><mrow>{name('x')}</mrow><mrow><mn>2</mn></mrow></msup>{space}{name('dy')}",
+        "-y dy / (2 y)": f"<mo>&#8722;</mo><mfrac><mrow>{name('y')}{space}{name('dy')}</mrow>"
+        f"<mrow><mn>2</mn>{space}{name('y')}</mrow></mfrac>",
         "sqrt(x)": f"<msqrt><mrow>{name('x')}</mrow></msqrt>",
         "f(x) y": f"<mrow>{name('f')}<mo>&#8289;</mo><mrow>{round_('&#40;')}{name('x')}{round_('&#41;')}</mrow>"
-        f"</mrow>{room}{name('y')}",
+        f"</mrow>{space}{name('y')}",
     }.items():
         assert typeset(text) == f"<math>{markup}</math>"
     assert typeset("a quotient of a and b").count("<math>") == 2  # not the article
     assert "msup" not in typeset("a ^ b")  # C's operator
     assert "<math>" not in typeset("the other modes do not read it")
-    assert "<mo>&#41;</mo>" not in typeset("e / c (p[c] (sum of w) - w[c])")  # as high as the fraction
+    assert "<mo>&#41;</mo>" not in typeset("e / c (p[c] (sum of w) - w[c])")  # it grows with the fraction

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a visitor reads first: its programs run, its links lead somewhere, its chart is that of the results."""
+"""The README: its programs run, its links resolve, its chart is that of the results."""
 
 import re
 import subprocess

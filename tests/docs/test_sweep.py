@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tools.bench --sweep`: what is measured, in which order, and what is marked. Times do not matter here."""
+"""`python -m tools.bench --sweep`: which points are measured, in which order, and which are marked. Times are not
+tested."""
 
 import dataclasses
 import json
@@ -26,7 +27,8 @@ def series(family, name, extents, level=False):
 
 @pytest.mark.parametrize("backend", ["cuda", "cpu"])
 def test_every_point_is_a_problem(backend):
-    """Each resolves to an op of the tables; points ascend, cross powers of two, and no series has its name twice."""
+    """Each point resolves to an op of the tables; points ascend, cross powers of two, and have unique names in a
+    series."""
     found = list(sweep.points_of(problems.sweeps(backend), ("f32", "bf16")))
     assert len({points[0].series for points in found}) == len(found)
     for points in found:
@@ -85,7 +87,7 @@ def rows(times, *, level=False, peer=None):
 
 
 def test_inversions():
-    """A time above that of a larger problem; where all points move the same bytes, a peak between two points."""
+    """A time above that of a larger problem; where all points copy the same bytes, a peak between two points."""
     growing = rows({1: 10.0, 8: 10.5, 16: 20.0, 64: 12.0})
     sweep.judge(growing)
     assert [row["inversion"] and round(row["inversion"], 2) for row in growing] == [0.95, 0.88, 1.67, None]
@@ -115,7 +117,7 @@ def test_order_of_points():
 
 
 class FakeRun(sweep.SweepRun):
-    """A point of the family "slow" takes 3 s of a clock that stands otherwise."""
+    """A point of the family "slow" takes 3 s of a clock that is otherwise stopped."""
 
     def __init__(self, monkeypatch):
         self.rows, self.facts, self.path, self.interrupted, self.time = [], {}, "", "", 0.0

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespace of the array API standard against NumPy's, which follows the standard: dtypes, shapes and values of
-results, for arrays that hypothesis makes up. The standard's own suite is on no package index:
-ARRAY_API_TESTS_MODULE=baracuda.array_api runs it from a checkout.
-"""
+"""The array API namespace against NumPy's, which follows the standard: dtypes, shapes and values of results, for arrays
+that hypothesis generates. The standard's own suite is on no package index: ARRAY_API_TESTS_MODULE=baracuda.array_api
+runs it from a checkout."""
 
 import math
 import pathlib
@@ -124,7 +123,7 @@ def test_unary(name, data):
 @EXAMPLES
 @given(st.data())
 def test_binary(name, data):
-    """Broadcast, and of two dtypes of one kind."""
+    """Operands are broadcast, and of two dtypes of one kind."""
     shapes = data.draw(npst.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=4)).input_shapes
     dtypes = BINARY[name]
     a = data.draw(arrays(dtypes, shapes[0]))
@@ -218,7 +217,7 @@ def test_accumulations(name, data):
 
 @EXAMPLES
 @given(st.data())
-def test_moves(data):
+def test_copies(data):
     x = data.draw(arrays(NUMERIC + BOOL, FILLED))
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     same(xp.flip(x, axis=axis), np.flip(x, axis=axis))
@@ -231,8 +230,8 @@ def test_moves(data):
     same(xp.concat([x, x, x], axis=axis), np.concat([x, x, x], axis=axis))
     same(xp.concat([x], axis=None), x.reshape(-1))
     same(xp.stack([x, x, x], axis=axis), np.stack([x, x, x], axis=axis))
-    places = data.draw(arrays([np.int32, np.int64, np.uint8], (2, 2), 0, x.shape[axis] - 1))
-    same(xp.take(x, places, axis=axis), np.take(x, places, axis=axis))
+    indices = data.draw(arrays([np.int32, np.int64, np.uint8], (2, 2), 0, x.shape[axis] - 1))
+    same(xp.take(x, indices, axis=axis), np.take(x, indices, axis=axis))
     along = np.argsort(x, axis=axis)
     same(xp.take_along_axis(x, along, axis=axis), np.take_along_axis(x, along, axis=axis))
     for got, expected in zip(xp.nonzero(x), np.nonzero(x), strict=True):
@@ -269,7 +268,7 @@ def test_products(data):
 
 
 def test_quotients_at_infinity_are_those_of_the_standard():
-    """Those of the limits; NumPy rounds the first ones to -1, and has NaN for an infinity by a number."""
+    """The standard has the limits; NumPy rounds the first ones to -1, and has NaN for infinity by a number."""
     inf = math.inf
     a, b = (
         np.float64([-1, 1, -1, 1, inf, -inf, inf, inf, 0, 5]),
@@ -288,7 +287,7 @@ def test_bf16_is_a_float(name):
     for dtype in (ml_dtypes.bfloat16, np.float16):
         got = getattr(xp, name)(BF16.astype(dtype))
         np.testing.assert_array_equal(got.astype(np.float32), getattr(np, name)(BF16).astype(np.float32))
-        view = bk.tensor(BF16.astype(dtype))  # whose dtype does not depend on ml_dtypes
+        view = bk.tensor(BF16.astype(dtype))  # its dtype does not depend on ml_dtypes
         np.testing.assert_array_equal(
             np.asarray(bk.download(getattr(xp, name)(view)), np.float32), got.astype(np.float32)
         )

@@ -16,18 +16,18 @@ from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
 from cases.shape_pad import value_in
 from naming import Tries
-from placement import odd
+from plan_tools import odd
 from tools.oracle.numerics import encode
 
 CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
 ROTARY = {name for name, spec in CALLED.items() if spec.layout.startswith("rope")}  # test_rotary.py has theirs
 OF_PRODUCTS = ("matmul", "matmul_backward", "linear", "linear_gated", "grouped_gemm", "grouped_gemm_backward")
 PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRODUCTS}
-# Of which the problems of the cases leave cells as they were: test_indexing.py has them.
+# test_indexing.py tests these: problems of the cases leave some of their elements unwritten
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
          "one_hot", "masked"}  # fmt: skip
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
-LARGEST = 20_000  # elements of the problems that are tried
+LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 FLAGS = (
     "hard",
@@ -42,7 +42,7 @@ FLAGS = (
     "include_self",
     "include_last_offset",
 )
-# Numbers that C has in arrays, by C's names.
+# Numbers that C takes in arrays, by C's names.
 MOVES = {
     "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),
     "shifts": lambda p: p.host["shifts"],
@@ -85,7 +85,7 @@ def axes_of(spec, problem):
 
 
 def array_of(spec, problem, argument):
-    """What a function takes for an operand of a problem."""
+    """The array that a function takes for an operand of a problem."""
     if argument.name in spec.absent or argument.pointer in problem.null:
         return None
     if not argument.pointer:
@@ -117,13 +117,13 @@ def array_of(spec, problem, argument):
 
 
 def is_mean_over_batch(problem):
-    """Whether a loss divides by the extent of the first axis, which it is told, not by the number of elements."""
+    """Whether a loss divides by the given extent of the first axis instead of the number of elements."""
     scalars = problem.scalars
     return "batch" in scalars and scalars["reduction_mode"] == 1 and scalars["batch"] != scalars["numel"]
 
 
 def wide_of(problem):
-    """Extents of what is padded."""
+    """The extents of a padded result."""
     return problem.host.get("output_shape") or problem.arrays["dy" if "dy" in problem.arrays else "y"].shape
 
 
@@ -163,7 +163,7 @@ def numbers_of(spec, problem):
 
 
 def is_of(spec, problem):
-    """Whether a problem of the row is one of the function."""
+    """Whether a problem of the row belongs to the function."""
     if any(a.pointer in problem.null and a.default is REQUIRED for a in spec.arrays):
         return False
     if sum(array.bits().size for array in problem.arrays.values() if array.values is not None) > LARGEST:
@@ -171,16 +171,16 @@ def is_of(spec, problem):
     if spec.layout == "pad" and (
         min(problem.host["pad_low"], default=0) < 0 or min(MOVES["pad_high"](problem), default=0) < 0
     ):
-        return False  # which crop
+        return False  # they crop
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
     if is_mean_over_batch(problem) and (scalars["numel"] == 0 or scalars["numel"] % scalars["batch"]):
-        return False  # of rows that are not whole
+        return False  # rows are not whole
     if any(scalars.get(name, 1) not in (1, scalars.get("numel")) for name in ("weight_extent", "pos_weight_extent")):
-        return False  # of axes, which the problem has not
+        return False  # the problem has no axes
     if "ignore_index" in {n.name for n in spec.numbers} & set(spec.absent) and scalars["reduction_mode"] == 1:
-        return False  # the mean over rows that count is another op's
+        return False  # another op has the mean over rows that count
     cells_of_rows = scalars.get("n_rows", 0) * scalars.get("class_extent", 0)
     if scalars.get("dinput_numel", cells_of_rows) != cells_of_rows and spec.extents:
         return False
@@ -190,14 +190,15 @@ def is_of(spec, problem):
 
 @pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED))
 def test_problems_of_the_cases(name):
-    """Each twice, since the second call only fills in addresses; of a function of several rows those of each."""
+    """Each problem is called twice, since the second call only fills in addresses; a function of several rows takes
+    those of each."""
     whole = CALLED[name]
     for spec in (whole, *whole.others):
         tried = 0
         with Tries() as tries:
             for row in spec.rows:
                 case = CASES[row.name]
-                main = "f32" if "f32" in row.slots["T"] else row.slots["T"][0]  # the dtype of which all are tried
+                main = "f32" if "f32" in row.slots["T"] else row.slots["T"][0]  # the dtype whose problems are all tried
                 for op, slots in instances(row):
                     if not is_served(spec, slots):
                         continue
@@ -211,7 +212,7 @@ def test_problems_of_the_cases(name):
 
 
 def is_served(spec, slots):
-    """Whether the function of the row, with the dtype of results that it gives, is this one."""
+    """Whether the row, with its dtype of results, serves the function."""
     results = spec.row.slots.get("U", ("i64",))
     return slots.get("F", spec.function) == spec.function and slots.get("U", "i64") == (
         "f64" if "f64" in results else "i64"
@@ -219,7 +220,7 @@ def is_served(spec, slots):
 
 
 def run(whole, spec, case, op, problem):
-    """The function on a problem of one of its rows."""
+    """Calls the function on a problem of one of its rows."""
     arrays = {argument.name: array_of(spec, problem, argument) for argument in spec.arrays}
     for _ in range(2):
         if spec.row.accumulates:
@@ -257,21 +258,21 @@ AXES = (None, 0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2), (-1,), ())
 LAYOUTS = {
     "dense": lambda a: a,
     "columns": lambda a: a.T.copy().T,
-    "turned": lambda a: a.transpose(2, 0, 1).copy().transpose(1, 2, 0),
+    "permuted": lambda a: a.transpose(2, 0, 1).copy().transpose(1, 2, 0),
     "backwards": lambda a: np.flip(np.flip(a).copy()),
     "gaps": lambda a: np.repeat(a[..., None], 2, -1)[..., 0],
     "broadcast": lambda a: np.broadcast_to(a[:, :1], a.shape),
 }
-FOLDS = ("sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "any", "all", "count_nonzero")
+UFUNCS = ("sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "any", "all", "count_nonzero")
 
 
 def normalized(axis, rank):
     return tuple(range(rank)) if axis is None else tuple(a % rank for a in np.atleast_1d(np.array(axis, int)))
 
 
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", UFUNCS)
 def test_any_axes(rng, name):
-    """One, several, all or none of them, kept or not, however they lie, also into an array of the caller."""
+    """One, several, all or none of the axes, kept or not, in any layout, also into an array of the caller."""
     x = odd(rng, (3, 4, 5), -2, 2)
     parameters = {"correction": 1} if name in ("var", "std") else {}
     for axis, layout, keepdims in itertools.product(AXES, LAYOUTS, (False, True)):
@@ -287,7 +288,7 @@ def test_any_axes(rng, name):
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places(rng, name):
+def test_indices_of_extremes(rng, name):
     for dtype, layout, keepdims in itertools.product((np.float32, np.int32, np.uint8), LAYOUTS, (False, True)):
         x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(dtype))
         for axis in (None, 0, 1, 2, -1):
@@ -295,25 +296,25 @@ def test_places(rng, name):
             want = getattr(np, name)(x, axis=axis, keepdims=keepdims)
             np.testing.assert_array_equal(got, want)
             assert got.dtype == np.int64
-    for layout in LAYOUTS:  # of several axes in row-major order
+    for layout in LAYOUTS:  # several axes are in row-major order
         x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(np.float32))
         want = getattr(np, name)(np.moveaxis(x, 1, 0).reshape(4, 15), axis=1)
         np.testing.assert_array_equal(getattr(bk, name)(x, axis=(0, 2)), want)
-        values, places = getattr(bk, f"{name}_with_value")(x, axis=(0, 2))
+        values, indices = getattr(bk, f"{name}_with_value")(x, axis=(0, 2))
         np.testing.assert_array_equal(values, getattr(bk, name.removeprefix("arg"))(x, axis=(0, 2)))
-        np.testing.assert_array_equal(places, want)
+        np.testing.assert_array_equal(indices, want)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])
 def test_gradients_of_any_axes(rng, name):
-    """Differences of the function along the gradient, dy of either shape and broadcast or not."""
+    """Gradients match finite differences, with dy of either shape and broadcast or not."""
     x, step = rng.uniform(0.5, 2, (3, 4, 5)), 1e-6
     function, backward = getattr(bk, name), getattr(bk, f"{name}_backward")
     names = [argument.name for argument in specs()[f"{name}_backward"].arrays]
     for axis, layout, keepdims in itertools.product(AXES, ("dense", "columns"), (False, True)):
         given = LAYOUTS[layout](x)
         if name in ("var", "std") and normalized(axis, 3) == ():
-            continue  # of one element
+            continue  # sets of one element
         y = function(given, axis=axis, keepdims=keepdims)
         for dy in (odd(rng, y.shape, 1, 2), np.broadcast_to(np.float64(1.5), y.shape)):
             values = {"dy": dy, "x": given, "y": y}
@@ -343,7 +344,7 @@ def test_reductions_of_integers_to_a_size(rng, name):
     "name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "nanmax", "nanmin", "norm_p"]
 )
 def test_reductions_to_a_size(rng, name):
-    """As over the axes, and their gradients; a size may lack the first axes."""
+    """A size reduces as the axes do, and so do the gradients; it may lack the first axes."""
     x = rng.uniform(0.5, 2, (3, 4, 5))
     numbers = {"p": 3.0} if name == "norm_p" else {}
     function, backward = (
@@ -368,14 +369,14 @@ def test_reductions_to_a_size(rng, name):
 
 
 class Foreign:
-    """An array of another library, which has the array interface alone."""
+    """An array of another library that only has the array interface."""
 
     def __init__(self, array):
         self.__array_interface__, self.array = array.__array_interface__, array
 
 
 def test_kinds_of_arrays(rng):
-    """Views are copied by this library where C wants them in another order."""
+    """The library copies views that C requires in another order."""
     x = odd(rng, (3, 4, 5), -2, 2).astype(np.float32)
     for layout, kind in itertools.product(LAYOUTS, (bk.tensor, Foreign)):
         given = LAYOUTS[layout](x)
@@ -398,7 +399,7 @@ def test_checks_see_what_is_copied_and_what_is_dropped():
             bk.max(np.float32([1, np.nan]))
 
 
-def test_axes_that_are_none():
+def test_invalid_axes():
     x = np.ones((2, 3), np.float32)
     for wrong, text in ((2, "axis is 2, must be <= 1"), ((0, -2), "which has an axis twice"), ("0", "axis is '0'")):
         for name in ("sum", "layer_norm", "softmax"):
@@ -411,8 +412,8 @@ def test_axes_that_are_none():
         bk.sum_backward(x[0], x, axis=1)
 
 
-def test_what_is_left_out():
-    """Statistics that nobody wants, gamma and beta that are not there, gradients of them."""
+def test_omitted_operands():
+    """Statistics that are not requested, absent gamma and beta, and their gradients."""
     x = np.random.default_rng(3).standard_normal((4, 6))
     for name in ("layer_norm", "rms_norm", "batch_norm", "instance_norm"):
         given = x[:, :, None] if name == "instance_norm" else x
@@ -427,7 +428,7 @@ def test_what_is_left_out():
 
 
 def test_rows_that_serve_a_call(rng):
-    """Means of integers, classes that do not count, weights of trailing axes, the mean over a batch."""
+    """Means of integers, ignored classes, weights of trailing axes, the mean over a batch."""
     whole = rng.integers(0, 9, (3, 4, 5)).astype(np.int32)
     np.testing.assert_allclose(bk.mean(whole, axis=(0, 2)), whole.mean((0, 2)), 1e-15)
     x, target = rng.standard_normal((4, 3)), np.array([0, -100, 2, 1])
@@ -447,9 +448,9 @@ def test_rows_that_serve_a_call(rng):
     bk.cross_entropy_with_gradient(own, target, weight, out=(np.empty(()), own))
     np.testing.assert_array_equal(own, dx)
     ones = (x > 0).astype(np.float64)
-    terms = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
+    losses = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
     got = bk.binary_cross_entropy_with_logits(x, ones, None, weight)
-    np.testing.assert_allclose(got, terms.mean(), 1e-12)
+    np.testing.assert_allclose(got, losses.mean(), 1e-12)
     share = np.abs(x)
     np.testing.assert_allclose(
         bk.kl_div(x, share, reduction="batchmean"), (share * (np.log(share) - x)).sum() / 4, 1e-12
@@ -457,7 +458,7 @@ def test_rows_that_serve_a_call(rng):
     np.testing.assert_allclose(bk.kl_div(x, x, log_target=True), 0, atol=1e-15)
 
 
-# --- products of matrices ---------------------------------------------------------------------------------------------
+# --- GEMM -------------------------------------------------------------------------------------------------------------
 
 MATRICES = {
     "dense": lambda a: a,
@@ -476,7 +477,7 @@ SIDES = [
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_matmul(rng, dtype):
-    """Exact: sums of small numbers. Every pair of layouts, of which two by columns are no one of C's."""
+    """Sums of small numbers are exact. Every pair of layouts is tried; C has none for two column-major operands."""
     for (first, second), one, other in itertools.product(SIDES, MATRICES, MATRICES):
         a, b = (
             MATRICES[one](odd(rng, first, -2, 2, 8).astype(dtype)),
@@ -491,7 +492,7 @@ def test_matmul(rng, dtype):
         np.testing.assert_array_equal(out, got)
 
 
-def test_matmul_of_what_does_not_fit():
+def test_matmul_of_mismatched_shapes():
     a, b = np.ones((3, 4)), np.ones((2, 4, 5))
     for first, second, error, text in (
         (a, a, bk.InvalidProblemError, "the sums have 4 and 3 terms"),
@@ -544,7 +545,7 @@ def test_gated_linear(rng, name):
 
 
 def test_grouped_gemm(rng):
-    """b by rows, and by columns, which the gradient copies; rows of no group are 0."""
+    """b is row-major, and column-major, which the gradient copies; rows of no group are 0."""
     a, b, dy = (odd(rng, shape, -2, 2).astype(np.float32) for shape in ((7, 4), (3, 4, 5), (7, 5)))
     offsets = np.array([1, 3, 3, 6], np.int32)
     want, da, db = np.zeros((7, 5)), np.zeros((7, 4)), np.zeros((3, 4, 5))

@@ -9,7 +9,7 @@ import baracuda as bk
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_targets_of_ctc(rng, dtype):
-    """A row for each sample, or all behind one another; the mean is of losses over the lengths of their targets."""
+    """Targets are a row per sample, or concatenated; the mean is of losses divided by their target lengths."""
     frames = np.log(rng.dirichlet(np.ones(5), (9, 3)))
     padded = np.array([[1, 2, 0], [3, 3, 4], [4, 0, 0]], dtype)
     lengths, labels = np.array([9, 7, 8]), np.array([2, 3, 1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checking mode: what it finds, by name, place and value, and that calls outside of it are as they were."""
+"""The checking mode: faults are reported by name, position and value, and calls outside of the mode are unaffected."""
 
 import concurrent.futures
 import pickle
@@ -65,7 +65,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("call", "operand", "position", "value", "text"), WRONG)
 def test_indices_of_functions(call, operand, position, value, text):
-    call()  # outside of the mode the kernels make the best of it; this prepares the call
+    call()  # outside of the mode the kernels tolerate the fault; this prepares the call
     with bk.checked():
         for _ in range(2):
             with pytest.raises(bk.CheckError, match=text) as caught:
@@ -89,7 +89,7 @@ def test_what_is_right_is_computed():
         assert da is None and db.tolist() == (X * X).tolist()
         out = np.empty_like(X)
         assert bk.neg(X, out=out) is out
-        assert bk.cross_entropy(X, classes(0, -100, 1, 1), reduction="none")[1] == 0  # what is ignored by default
+        assert bk.cross_entropy(X, classes(0, -100, 1, 1), reduction="none")[1] == 0  # the default ignore_index
         assert bk.nll_loss(X, ids(0, 7, 1, 1), WEIGHT, ignore_index=7) < 0
         assert bk.multilabel_margin_loss(X, classes(0, -1, -1, -1, 1, -1, 0, 1).reshape(4, 2)) > 0
         assert bk.ctc_loss(FRAMES, classes(1, 2, -1)[None], classes(5), classes(2)) < np.inf
@@ -121,7 +121,7 @@ def plan_and_args(segment_ids):
 
 
 def test_plans():
-    """Arguments that were checked once are looked at again; what the mode keeps is of no use outside."""
+    """Arguments that were checked once are checked again; the mode's caches are not used outside of it."""
     of_ids = ids(0, 0, 1, 2)
     plan, args = plan_and_args(of_ids)
     plan.run(None, None, args)
@@ -196,7 +196,8 @@ ROWS_BY_NAME = {row.name: row for row in rows()}
 
 
 FAMILIES = ("embedding", "segment", "loss", "indexing")
-# Targets of which a sample's length says how many count; signs; what is counted; what is checked.
+# Integer operands that are not checked as indices: targets whose count follows from the sample lengths, counted
+# targets, signs, and the operand of the check itself.
 NO_INDEX = {"targets", "target of loss_flce_count_non_ignore", "indices of check_indices_{T}"}
 NO_INDEX |= {
     f"target of loss_hinge_embedding{form}{back}_{{T}}" for form in ("", "_param", "_i32") for back in ("", "_backward")
@@ -205,7 +206,7 @@ NO_INDEX |= {
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.family in FAMILIES])
 def test_integer_operands_of_a_row_are_indices(name):
-    """A row says of what."""
+    """A row says what each of its integer operands indexes."""
     row = ROWS[name]
     integers = {p.name for p in row.params if p.direction == "in" and p.dtype in ("I", "O", "i32", "i64", "u32")}
     integers -= {each for each in integers if NO_INDEX & {each, f"{each} of {name}"}}
@@ -213,7 +214,7 @@ def test_integer_operands_of_a_row_are_indices(name):
 
 
 def checked_indices():
-    """(function, index of its row, dtype that this may have)."""
+    """Yields (function, index of its row, dtype that it may have)."""
     for name, spec in sorted(specs().items()):
         for param in spec.row.params:
             if param.name in spec.row.indexes and spec.layout != "loss":
@@ -223,17 +224,17 @@ def checked_indices():
 
 @pytest.mark.parametrize(("name", "index", "dtype"), list(checked_indices()))
 def test_each_index_of_each_function(name, index, dtype):
-    """What is no index, at the first place and at the last one, is refused by name, place and value."""
+    """An index out of range, at the first position and at the last one, is refused by name, position and value."""
     spec, given = specs()[name], samples.sample(name)
     argument = next(a.name for a in spec.arrays if a.pointer == index)
     right = given.arrays[argument].astype(as_element(dtype).numpy_dtype)
-    for place in (0, right.size - 1):
+    for position in (0, right.size - 1):
         wrong = right.copy()
-        value = wrong.flat[place] = np.iinfo(right.dtype).max
+        value = wrong.flat[position] = np.iinfo(right.dtype).max
         given.arrays[argument] = wrong
         arguments, options = given.arguments(name)
         with bk.checked(), pytest.raises(bk.CheckError) as caught:
             getattr(bk, name)(*arguments, **options)
         found = caught.value
         assert (found.operand, found.value) == (argument, value)
-        assert found.position == np.unravel_index(place, right.shape)
+        assert found.position == np.unravel_index(position, right.shape)

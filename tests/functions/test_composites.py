@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are calls of others, against NumPy in float64."""
+"""Functions that are compositions of others, against NumPy in float64."""
 
 import inspect
 
@@ -159,7 +159,7 @@ def test_write_slice(rng):
 
 @pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
 def test_sums_in_another_dtype(name):
-    """Those of small integers do not wrap."""
+    """Sums of small integers do not wrap."""
     x = np.full(300, 1 if "sum" in name else -1, np.int8)
     for dtype in (np.int64, bk.i64, "i64"):
         got = getattr(bk, name)(x, dtype=dtype)

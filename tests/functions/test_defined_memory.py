@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function allocates is defined to the last byte: results do not depend on what its memory held before."""
+"""Every byte that a function allocates is defined: results do not depend on what its memory contained before."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ REFUSED = (bk.InvalidProblemError, bk.UnsupportedError)
 
 @pytest.fixture
 def poison(monkeypatch):
-    """Has NumPy's results and workspaces made of memory that holds a pattern."""
+    """Makes NumPy's results and workspaces of memory that contains a pattern."""
 
     def set_pattern(pattern):
         def empty(shape, dtype, like=None):
@@ -26,7 +26,7 @@ def poison(monkeypatch):
 
         monkeypatch.setattr(NUMPY, "allocate", empty)
         monkeypatch.setattr(NUMPY, "empty", empty)
-        for forget in _checks.on_change:  # launchers, which have the function that allocates
+        for forget in _checks.on_change:  # launchers cache the function that allocates
             forget()
 
     yield set_pattern
@@ -41,7 +41,8 @@ def bits_of(results):
 
 
 def agree(poison, name, arguments, options):
-    """Whether the function serves the call: its results are those of any memory, on the first call and the second."""
+    """Whether the function serves the call; if so, asserts that its results do not depend on the memory's contents, on
+    the first call and the second."""
     found = []
     for pattern in PATTERNS:
         poison(pattern)
@@ -55,14 +56,14 @@ def agree(poison, name, arguments, options):
 
 
 def without(extent, value):
-    """An array whose axes of an extent have none; a number or a list of extents likewise."""
+    """An array without elements along axes of the given extent; other values are unchanged."""
     if isinstance(value, np.ndarray):
         return value[tuple([slice(0 if have == extent else None) for have in value.shape])]
     return value
 
 
 def empties(arguments):
-    """The arguments with each of their extents made 0, and with all."""
+    """The arguments with each of their extents set to 0, and with all."""
     arrays = [each for each in arguments if isinstance(each, np.ndarray)]
     for extent in sorted({extent for each in arrays for extent in each.shape}):
         yield [without(extent, each) for each in arguments]
@@ -110,7 +111,7 @@ def test_a_bad_index_gives_zero():
         assert bk.gather(x, index[None], axis=0).tolist() == [[5, 0, 0, 12]]
     out = np.full((1, 4), 9, np.float32)
     assert bk.gather(x, bad[None], axis=0, out=out) is out
-    assert out.tolist() == [[5, 9, 9, 12]]  # what the caller gave stays
+    assert out.tolist() == [[5, 9, 9, 12]]  # the caller's elements stay
 
 
 def test_selections_have_what_there_is():
@@ -130,8 +131,8 @@ def test_selections_have_what_there_is():
 
 
 @pytest.mark.parametrize("name", [n for n, s in specs().items() if s.layout == "norm" and len(s.outputs) > 1])
-def test_statistics_of_rows_of_nothing(name):
-    """Means and what follows from them are NaN; lengths, and gradients of nothing, are sums: 0."""
+def test_statistics_of_empty_rows(name):
+    """Means and what derives from them are NaN; lengths and gradients of empty rows are sums: 0."""
     spec = specs()[name]
     rows, row = np.ones((2, 0), np.float32), np.ones(0, np.float32)
     given = [row if a.name in ("gamma", "beta") else np.ones((2, 1), np.float32)
@@ -143,8 +144,8 @@ def test_statistics_of_rows_of_nothing(name):
         np.testing.assert_array_equal(result, np.full((2, 1), 0 if is_sum else np.nan), output.name)
 
 
-def test_batch_statistics_of_nothing():
-    """The running ones stay as they are."""
+def test_batch_statistics_of_empty_batches():
+    """The running statistics do not change."""
     mean, var = np.arange(4, dtype=np.float32), np.arange(2, 6, dtype=np.float32)
     for shape in ((0, 4), (3, 4, 0)):
         y, *saved, new_mean, new_var = bk.batch_norm_training(np.ones(shape, np.float32), None, None, mean, var)
@@ -162,8 +163,8 @@ def test_batch_statistics_of_nothing():
 @pytest.mark.parametrize("name", ["norm_p", "nanmax", "nanmin", "var_mean", "std_mean", "argmax_with_value",
                                   "argmin_with_value"])  # fmt: skip
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_reductions_of_nothing_end(name, keepdims):
-    """Results without elements, and results of empty rows."""
+def test_empty_reductions_return(name, keepdims):
+    """Results without elements, and results of empty rows, are returned without errors."""
     for shape, axis, wanted in (((2, 3, 0), 0, (3, 0)), ((0, 3), 0, (3,)), ((2, 0, 3), 1, (2, 3)), ((2, 0), 0, (0,))):
         options = {"axis": axis, "keepdims": keepdims} | ({"p": 3.0} if name == "norm_p" else {})
         if "arg" in name and 0 not in wanted:
@@ -177,7 +178,7 @@ def test_reductions_of_nothing_end(name, keepdims):
 
 
 @pytest.mark.parametrize("name", [name for name in specs() if name.endswith("_to_size_backward")])
-def test_gradients_of_nothing_end(name):
+def test_empty_gradients_return(name):
     spec = specs()[name]
     for shape, size in (((2, 3, 0), (3, 0)), ((2, 3, 0), (1, 1, 0)), ((0, 3), (3,)), ((0, 3), (0, 1))):
         values = {"x": np.ones(shape), "dy": np.ones(size), "y": np.ones(size)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m baracuda ops NAME`: what it says of each op is what the header says."""
+"""`python -m baracuda ops NAME` describes each op as the header does."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ HEADER = " ".join((ROOT / "include" / "baracuda_kernels.h").read_text().split())
 
 
 def test_what_it_says_of_every_op(library):
-    """Name, every argument with its shape, and the prototype of the first dtype."""
+    """The description has the name, every argument with its shape, and the prototype of the first dtype."""
     seen = set()
     for op in ops().values():
         if (op.row.name, op.function) in seen:
@@ -60,7 +60,7 @@ def test_every_function_is_found_by_its_name():
 
 @pytest.mark.parametrize("name", specs())
 def test_every_function_on_arrays_is_found_by_its_name(name):
-    """With its signature before its ops, and its gradient."""
+    """The description has the signature before the ops, and the gradient."""
     assert next(describe(name)) == f"baracuda.{name}({functions.signature(specs()[name], whole=True)})"
     found = {row.name for row, _ in find(name)}
     for each in (specs()[name], specs().get(f"{name}_backward", specs()[name])):

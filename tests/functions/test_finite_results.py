@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finite data with a finite answer gets it: sums, means and products whose partial results leave the dtype's range.
+"""Finite data with a finite result: sums, means and products whose partial results leave the dtype's range.
 
-Each is held to longdouble, whose exponents reach 2^16384.
+References are in longdouble, whose exponents reach 2^16384.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ import baracuda as bk
 
 DTYPES = (np.float32, np.float64)
 WIDE = np.longdouble
-SHAPES = ((3,), (40,), (1025,), (70_001,))  # terms of one result
+SHAPES = ((3,), (40,), (1025,), (70_001,))  # summed shapes
 
 
 @pytest.fixture(params=DTYPES, ids=lambda dtype: np.dtype(dtype).name)
@@ -20,36 +20,36 @@ def dtype(request):
 
 
 def near_the_end(rng, shape, dtype, *, mixed=False):
-    """Upper halves of the range, of one sign or of both."""
+    """The upper half of the range, with one sign or with both."""
     values = np.finfo(dtype).max * ((1 + rng.random(shape)) / 2)
     return (values * (rng.choice([-1, 1], shape) if mixed else 1)).astype(dtype)
 
 
 def factors(rng, shape, dtype):
-    """Large and small numbers in turn along each axis; of two in a row the product is near 1."""
+    """Large and small numbers alternate along each axis; the product of two adjacent ones is near 1."""
     exponent = 1000 if dtype == np.float64 else 120
     turn = 1 - 2 * (np.indices(shape).sum(0) % 2)
     return np.ldexp(np.exp(rng.standard_normal(shape) / 64), exponent * turn).astype(dtype)
 
 
-def close(got, want, terms, magnitude=None):
-    """Within the error of a sum of so many terms, of `magnitude` altogether."""
+def close(got, want, count, magnitude=None):
+    """Within the error of a sum of so many elements, with the sum of magnitudes `magnitude`."""
     got = np.asarray(got)
     with np.errstate(over="ignore", invalid="ignore"):
         want = np.asarray(want, WIDE)
-        bound = np.finfo(got.dtype).eps * (8 + np.sqrt(terms)) * np.abs(want if magnitude is None else magnitude)
+        bound = np.finfo(got.dtype).eps * (8 + np.sqrt(count)) * np.abs(want if magnitude is None else magnitude)
         assert np.all(np.isfinite(got)), got
         assert np.all(np.abs(got - want) <= bound), (got, want)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("terms", SHAPES, ids=str)
+@pytest.mark.parametrize("extent", SHAPES, ids=str)
 @pytest.mark.parametrize("mixed", [False, True])
-def test_means(rng, dtype, terms, axis, mixed):
-    shape = (*terms, 3) if axis == 0 else (3, *terms)
+def test_means(rng, dtype, extent, axis, mixed):
+    shape = (*extent, 3) if axis == 0 else (3, *extent)
     x = near_the_end(rng, shape, dtype, mixed=mixed)
     wide = x.astype(WIDE)
-    close(bk.mean(x, axis), wide.mean(axis), terms[0], np.abs(wide).mean(axis))
+    close(bk.mean(x, axis), wide.mean(axis), extent[0], np.abs(wide).mean(axis))
     close(bk.mean(x), wide.mean(), x.size, np.abs(wide).mean())
 
 
@@ -62,21 +62,21 @@ def test_sums(dtype, values):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("terms", SHAPES, ids=str)
-def test_products(rng, dtype, terms, axis):
-    shape = (*terms, 4) if axis == 0 else (4, *terms)
+@pytest.mark.parametrize("extent", SHAPES, ids=str)
+def test_products(rng, dtype, extent, axis):
+    shape = (*extent, 4) if axis == 0 else (4, *extent)
     x = factors(rng, shape, dtype)
     want = x.astype(WIDE).prod(axis, keepdims=True)
     with np.errstate(over="ignore", under="ignore"):
         fits = np.isfinite(want.astype(dtype)) & (np.abs(want) > np.finfo(dtype).tiny)
     got = np.asarray(bk.prod(x, axis, keepdims=True))
-    close(got[fits], want[fits], terms[0] ** 2)
+    close(got[fits], want[fits], extent[0] ** 2)
     dy = rng.standard_normal(want.shape).astype(dtype)
     want = dy * (want / x)
     got = np.asarray(bk.prod_backward(dy, x, axis, keepdims=True))
     with np.errstate(over="ignore", under="ignore"):
         fits = np.isfinite(want.astype(dtype)) & (np.abs(want) > np.finfo(dtype).tiny)
-    close(got[fits], want[fits], terms[0] ** 2)
+    close(got[fits], want[fits], extent[0] ** 2)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_edges_of_products(values, want):
 
 
 def test_infinities_stay():
-    """What is not finite itself has the results of IEEE 754."""
+    """Data with infinities or NaN has the results of IEEE 754."""
     for values in ([np.inf, 1, 2], [-np.inf, 3e38, 3e38], [np.inf, -np.inf], [np.nan, 3e38, 3e38]):
         x = np.array(values * 9, np.float32)
         with np.errstate(invalid="ignore"):
@@ -138,14 +138,14 @@ def test_bags(rng, dtype, width):
 
 
 def test_gradients_behind_overflow():
-    """What no result has as a factor has a gradient of 0, however large it is."""
+    """An operand that no result depends on has a gradient of 0, however large it is."""
     x = np.full(5, 1e30, np.float32)
     y = bk.exclusive_cumprod(x)
     dx = np.asarray(bk.exclusive_cumprod_backward(np.array([1, 1, 0, 0, 0], np.float32), x, y))
     np.testing.assert_array_equal(dx, np.array([1, 0, 0, 0, 0], np.float32))
 
 
-def test_logsumexp_of_nothing():
+def test_logsumexp_of_minus_infinity():
     x = np.array([[-np.inf] * 3, [-np.inf, 0, 0]], np.float32)
     y = np.array([[-np.inf], [np.log(2)]], np.float32)
     dx = bk.logsumexp_backward(np.ones((2, 1), np.float32), x, y, 1, keepdims=True)
@@ -153,7 +153,7 @@ def test_logsumexp_of_nothing():
 
 
 def test_temperature_of_f64(rng):
-    """1 / 0.3 is no float."""
+    """1 / 0.3 is not exact in f32."""
     x, u = rng.standard_normal((3, 7)), rng.random((3, 7), np.float32)
     v = (x - np.log(-np.log(u.astype(np.float64)))) / 0.3
     e = np.exp(v - v.max(1, keepdims=True))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on arrays of other kinds than NumPy's: results are of the kind of the first array.
+"""Functions on arrays of various libraries: results are of the kind of the first array.
 
-PyTorch and JAX are tried where they can be imported. Stand-ins speak DLPack and the array interfaces as they do, and so
-what depends on no framework is tried everywhere.
+PyTorch and JAX are tried where they can be imported. Stand-ins speak DLPack and the array interfaces as they do, so
+that framework-independent behaviour is tried everywhere.
 """
 
 import array
@@ -13,11 +13,11 @@ import pytest
 
 import baracuda as bk
 from baracuda._functions import arrays as kinds
-from placement import odd
+from plan_tools import odd
 
 
 class Namespace:
-    """What a module of the array API standard has, for Exported."""
+    """The functions of an array API module that Exported needs."""
 
     @staticmethod
     def from_dlpack(values):
@@ -45,7 +45,7 @@ class Exported:
 
 
 class Interfaced:
-    """The NumPy interface alone."""
+    """An array with the NumPy interface only."""
 
     def __init__(self, values):
         self.__array_interface__ = values.__array_interface__ | {"held": values}
@@ -60,7 +60,7 @@ def numpy_of(value):
 
 
 def libraries():
-    """(name, array of NumPy values, type of results)."""
+    """Yields (name, constructor from NumPy values, type of results)."""
     yield "numpy", lambda values: values, np.ndarray
     yield "view", bk.tensor, bk.TensorRef
     yield "namespace", Exported, Exported
@@ -88,7 +88,7 @@ def each():
 
 @pytest.fixture(autouse=True)
 def _on_the_cpu(library):
-    """Arrays of this file lie in host memory; functions find the CPU library for them."""
+    """Arrays of this file are in host memory, for which functions find the CPU library."""
     if library.backend == "cuda":
         bk.load(backend="cpu")
 
@@ -125,7 +125,7 @@ def is_buffer(make):
 
 @each()
 def test_a_copy_and_a_cleared_result(rng, make, result):
-    """C wants contiguous indices and adds to dweight."""
+    """C requires contiguous indices and accumulates into dweight."""
     dout, indices, offsets = odd(rng, (2, 3), -2, 2), np.array([1, 0, 1]), np.array([0, 2], np.int32)
     for _ in range(2):
         got = bk.embedding_bag_backward(make(dout), make(indices), make(offsets), 4, mode="sum")
@@ -148,7 +148,7 @@ def test_out(rng, make, result):
 
 @each()
 def test_out_of_any_strides(rng, make, result):
-    """Also where the op writes rows that are dense: it is copied there."""
+    """`out` may have any strides: where the op requires dense rows the result is copied there."""
     if result.__module__.startswith("jax") or is_buffer(make):
         return
     x, index = odd(rng, (12,), -2, 2), np.array([[0, 3], [11, 1]])
@@ -164,7 +164,7 @@ def test_out_of_any_strides(rng, make, result):
     np.testing.assert_allclose(numpy_of(out) if not isinstance(out, Interfaced) else np.asarray(out), a[:, :3])
     bk.nonzero(make(a), max_nz=8, out=(make(np.zeros((8, 4), np.int32)[:, ::2]), make(np.zeros((), np.int32))))
     with pytest.raises(bk.UnsupportedError, match="must be contiguous"):
-        bk.put(make(index[0]), make(x[:2]), 8, out=make(np.zeros(16)[::2]))  # which keeps what is there
+        bk.put(make(index[0]), make(x[:2]), 8, out=make(np.zeros(16)[::2]))  # it keeps the other elements
     with pytest.raises(bk.InvalidProblemError, match="out"):
         both = odd(rng, (24,), -2, 2)
         bk.take(make(both), make(index), out=make(both.reshape(4, 6)[::2, ::3]))
@@ -177,8 +177,8 @@ def test_a_dtype_that_does_not_fit(make, result):
             bk.add(make(np.ones(3, np.float32)), make(np.ones(3)))
 
 
-def test_kinds_meet(rng):
-    """Arrays of two libraries may be operands of one call if they lie in memory of one device."""
+def test_mixed_libraries(rng):
+    """Arrays of two libraries may be operands of one call if they are in memory of one device."""
     a, b = odd(rng, (3, 4), -2, 2), odd(rng, (4,), -2, 2)
     for _, first, result in LIBRARIES:
         for _, second, _ in LIBRARIES:
@@ -212,7 +212,7 @@ def test_the_allocator_makes_results_and_workspaces():
         x = bk.tensor(np.ones((4096, 8), np.float32))
         assert bk.download(bk.neg(x)).sum() == -4096 * 8
         assert taken == [(4096 * 8 * 4, "cpu")]
-        frames = np.zeros((6, 2, 3), np.float32)  # results of NumPy's, and a workspace
+        frames = np.zeros((6, 2, 3), np.float32)  # NumPy makes the results and a workspace
         given = frames, np.array([[1, 2], [2, 1]]), np.array([6, 6]), np.array([2, 2])
         loss, *saved = bk.ctc_loss_forward(*given)
         assert loss < np.inf and len(taken) == 1
@@ -242,7 +242,7 @@ def test_memory_of_several_devices():
 
 
 def test_views_that_do_not_know_their_device(library):
-    """They are the default library's, and so are the results, and numbers that become operands."""
+    """Such views belong to the default library, as do the results and numbers that become operands."""
     x = bk.upload(np.arange(3, dtype=np.float32))
     view = bk.TensorRef(x.ptr, x.shape, x.dtype, owner=x)
     for result, expected in (
@@ -253,8 +253,8 @@ def test_views_that_do_not_know_their_device(library):
         np.testing.assert_array_equal(bk.download(result), expected)
 
 
-def test_numbers_lie_beside_arrays_of_a_namespace(library):
-    """A number that becomes an operand is where those arrays are. JAX's have no kind of their own."""
+def test_numbers_become_arrays_of_the_operands_library(library):
+    """A number that becomes an operand is an array of the operands' library. JAX's have no kind of their own."""
     like = bk.upload(np.arange(3, dtype=np.float32))
     scalar = bk.tensor(kinds._Namespace(Namespace).scalar(2.5, bk.f32, like))
     assert (scalar.device, scalar.shape, scalar.dtype) == (library.backend, (), bk.f32)
@@ -262,7 +262,7 @@ def test_numbers_lie_beside_arrays_of_a_namespace(library):
 
 
 def test_addresses_of_numpy_arrays():
-    """Read from the object where its header is known, else from NumPy."""
+    """Addresses are read from the object where its header is known, else from NumPy."""
     for kind in (kinds._NumPy(), kinds._SafeNumPy()):
         for values in (np.arange(6.0), np.arange(6.0)[::-1], np.arange(6.0)[2:].reshape(2, 2).T, np.zeros(0)):
             assert int(kinds.ffi.cast("uintptr_t", kind.pointer(values))) == values.ctypes.data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How functions on arrays are called: signatures, Python numbers, errors, threads."""
+"""The calling convention of functions on arrays: signatures, Python numbers, errors, threads."""
 
 import ast
 import concurrent.futures
@@ -26,11 +26,11 @@ from naming import Tries
 OFFSETS = np.array([0, 2, 6], np.int32)
 
 
-# --- what functions look like -----------------------------------------------------------------------------------------
+# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def test_every_row_has_a_function():
-    """Left out are ops of plans alone, rows of which a twin takes parameters as f64, and rows in place."""
+    """Excluded are ops of plans only, rows whose twin takes f64 parameters, and in-place rows."""
     every = [each for spec in specs().values() for each in (spec, *spec.others)]
     used = {row.name for spec in every for row in spec.rows}
     patterns = {pattern for spec in every for pattern in spec.patterns}
@@ -62,7 +62,7 @@ def test_signature_and_help(name):
     assert name in dir(bk)
 
 
-def test_names_that_are_none():
+def test_unknown_names():
     for name in ("frobnicate", "_call", "specs", "functions_"):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
             getattr(bk, name)
@@ -90,7 +90,7 @@ def test_names_and_order_are_those_of_numpy_and_pytorch():
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_numbers_go_by_their_names(name, numbers, x, y):
-    """The tests of values give numbers in C's order, in which two names may be interchanged unnoticed."""
+    """Other tests give numbers in C's order, in which two names could be interchanged unnoticed."""
     assert getattr(bk, name)(np.float64(x), **numbers).tolist() == y
 
 
@@ -213,7 +213,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("call", "error", "text"), ERRORS, ids=[text for *_, text in ERRORS])
 def test_errors(call, error, text):
-    """The second attempt fails as the first one does: a failed call leaves nothing that a later one would take up."""
+    """The second attempt fails like the first: a failed call caches nothing."""
     for _ in range(2):
         with pytest.raises(error, match=text) as caught:
             call()
@@ -221,7 +221,7 @@ def test_errors(call, error, text):
 
 
 def test_addresses_are_checked_anew():
-    """What a call like it passed says nothing of where arrays lie."""
+    """A cached call does not skip the checks of addresses."""
     x, b = np.arange(10, dtype=np.float32), np.ones(9, np.float32)
     bk.add(x[:-1], b, out=np.empty(9, np.float32))
     with pytest.raises(bk.InvalidProblemError, match="overlaps"):
@@ -238,7 +238,7 @@ def test_addresses_are_checked_anew():
 
 
 def test_many_shapes_are_forgotten():
-    """What is kept for calls like earlier ones does not grow without end."""
+    """The cache of prepared calls is bounded."""
     with Tries() as tries:
         for extent in range(1, dispatch._MAX_CACHED // 16):
             with tries(extent):
@@ -251,7 +251,7 @@ def test_many_shapes_are_forgotten():
 
 @pytest.mark.parametrize("name", dir(functions))
 def test_what_is_said_of_a_function_is_not_about_c(name):
-    """Names of C's parameters are no words of a function, unless it has them or arrays have them as extents."""
+    """A function's help uses no names of C parameters, unless the function or extents of its arrays have them."""
     spec = specs()[name]
     known = {a.name for each in specs().values() for a in (*each.arrays, *each.numbers, *each.outputs)}
     known |= {word for param in spec.row.pointers for word in re.findall(r"\w+", param.shape)}
@@ -292,7 +292,7 @@ def test_the_stub_has_every_signature(tmp_path):
 
 
 def test_threads(rng):
-    """Calls of all sorts at once: what one thread prepares, others use."""
+    """Threads call functions of all sorts at once and share prepared calls."""
     expected = {n: np.arange(n, dtype=np.float32) + 1 for n in range(1, 60)}
 
     def work(_):
@@ -309,7 +309,7 @@ def test_functions_pickle():
 
 
 def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
-    """What C needs or writes beside the results is made by the framework in each call, unless an allocator is set."""
+    """Extra outputs and workspaces are allocated by the framework in each call, unless an allocator is set."""
     x, gamma = rng.standard_normal((4, 3, 5), dtype=np.float32), np.ones(3, np.float32)
     function = specs()["batch_norm"]
     expected = bk.batch_norm_forward(x, gamma)[0]
@@ -330,7 +330,7 @@ def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
         blocks.append(nbytes)
         return np.empty(nbytes + 64, np.uint8)[:nbytes]
 
-    dy, ids = np.ones((3, 2), np.float32), np.array([0, 2, 2, 2])  # the counts are in a workspace
+    dy, ids = np.ones((3, 2), np.float32), np.array([0, 2, 2, 2])  # a workspace holds the counts
     mean = [[1, 1], *[[np.float32(1 / 3)] * 2] * 3]
     for _ in range(2):
         np.testing.assert_array_equal(bk.segment_mean_backward(dy, ids), mean)
@@ -343,11 +343,11 @@ def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
     assert len(blocks) == 2
     table = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
     again = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
-    assert table.tolist() == again.tolist() == [[4, 4], [0, 0]]  # what is added to is cleared first
+    assert table.tolist() == again.tolist() == [[4, 4], [0, 0]]  # operands that are accumulated into are cleared first
 
 
 def test_an_axis_by_position():
-    """As NumPy and PyTorch take it; what is optional behind arrays stays a keyword."""
+    """The axis is positional, as in NumPy and PyTorch; optional arguments behind arrays stay keywords."""
     np.testing.assert_array_equal(bk.sum(F32, 0), F32.sum(0))
     np.testing.assert_array_equal(bk.softmax(F32, -1), bk.softmax(F32, axis=-1))
     np.testing.assert_array_equal(bk.triu(np.ones((2, 2), np.float32), 1), [[0, 1], [0, 0]])
@@ -366,4 +366,4 @@ def test_texts_that_say_what_would_do():
             call()
     with pytest.raises(AttributeError) as caught:
         bk.gellu  # noqa: B018
-    assert caught.value.name == "gellu" and caught.value.obj is bk  # of which Python suggests a name
+    assert caught.value.name == "gellu" and caught.value.obj is bk  # Python suggests names of this object

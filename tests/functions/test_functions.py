@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on arrays against the oracle: every one of them, on whatever shapes, strides and kinds of arrays."""
+"""Every function on arrays against the oracle, on various shapes, strides and kinds of arrays."""
 
 import itertools
 
@@ -22,7 +22,7 @@ from expected import (
     stored,
     value,
 )
-from placement import odd
+from plan_tools import odd
 from tools.oracle import GATED, TRUTH
 
 TOLERANCE = {np.dtype("f4"): 3e-6, np.dtype("f8"): 1e-12, np.dtype("f2"): 4e-3}
@@ -49,7 +49,7 @@ def summed(gradient, shape):
 
 
 def drawn(rng, domains, shapes, dtype):
-    """Operands of different steps: no two are equal, none is on a kink."""
+    """Operands on distinct grids: no two are equal, and none is on a kink."""
     return [odd(rng, shape, *domain, 32 >> k).astype(dtype) for k, (domain, shape) in enumerate(zip(domains, shapes))]
 
 
@@ -73,7 +73,7 @@ def close(got, expected, factor=1):
     np.testing.assert_allclose(got.astype(np.float64), stored(expected, got.dtype), rtol=bound, atol=bound)
 
 
-SPECIAL = {"nextafter", "ldexp"}  # held to every bit, and with an operand of integers: in OTHERS
+SPECIAL = {"nextafter", "ldexp"}  # compared bit by bit, and with an integer operand: in OTHERS
 SMOOTH = [n for n in specs() if not n.endswith("_backward") and n not in SPECIAL and has_value(entry(n))]
 GRADIENTS = [f"{name}_backward" for name in SMOOTH if has_gradient(entry(name))]
 INTEGER = [
@@ -83,7 +83,7 @@ INTEGER = [
 
 
 def test_every_function_has_a_reference():
-    """Those that rows name by `call` are in test_called_functions."""
+    """test_called_functions tests those that rows name by `call`."""
     own = {name for name, spec in specs().items() if not spec.row.calls}
     assert own - {*SMOOTH, *GRADIENTS, *INTEGER, *OTHERS} == set()
     assert {*GRADIENTS, *OTHERS} - set(specs()) == set()
@@ -91,7 +91,7 @@ def test_every_function_has_a_reference():
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_forward(rng, name):
-    """Twice each, since the second call only fills in addresses."""
+    """Each function is called twice, since the second call only fills in addresses."""
     f, call = entry(name), getattr(bk, name)
     domains = intervals(f)
     for (k, numbers), dtype in itertools.product(enumerate(choices(f)), (np.float32, np.float64)):
@@ -110,7 +110,7 @@ def test_forward(rng, name):
 
 @pytest.mark.parametrize("name", [name for name in SMOOTH if choices(entry(name)) != [()]])
 def test_defaults(rng, name):
-    """A number that is left out is the table's, and so is the value that the oracle has for it."""
+    """A number that is left out has the table's default, which is the oracle's."""
     f, spec = entry(name), specs()[name]
     defaults = [number.default for number in spec.numbers]
     (x,) = drawn(rng, intervals(f)[:1], [(3, 4)], np.float64)
@@ -124,7 +124,7 @@ def test_defaults(rng, name):
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_backward(rng, name):
-    """Summed where an operand was broadcast; every choice of results."""
+    """Gradients are summed where an operand was broadcast, for every choice of results."""
     forward, spec, f = name.removesuffix("_backward"), specs()[name], entry(name)
     domains, inputs = intervals(f), [argument.name for argument in specs()[forward].arrays]
     saved = [argument.name for argument in spec.arrays]
@@ -294,7 +294,7 @@ DISTANCE = np.arange(5)[None, :] - np.arange(4)[:, None]
 
 def alibi(rng, call):
     scores, slopes = odd(rng, (2, 3, 4, 5), -2, 2), np.array([1, 0.5, 0.25])
-    for layout in ("dense", "columns"):  # C wants contiguous scores; a copy is made of others
+    for layout in ("dense", "columns"):  # C requires contiguous scores; others are copied
         close(call(LAYOUTS[layout](scores), slopes), scores + slopes[:, None, None] * DISTANCE)
 
 
@@ -325,7 +325,7 @@ def embedding_bag(rng, call):
 
 
 def embedding_bag_backward(rng, call):
-    """A new result is the gradient alone; out is added to."""
+    """A new result is the gradient alone; out is accumulated into."""
     dout, indices = odd(rng, (3, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0])
     expected = np.zeros((10, 4))
     for bag, (a, b) in enumerate(zip(OFFSETS, ENDS)):
@@ -359,7 +359,7 @@ def embedding_renorm(rng, call):
 
 
 def embedding_backward(rng, call):
-    """A new result is the gradient alone; out is added to."""
+    """A new result is the gradient alone; out is accumulated into."""
     dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
     np.add.at(expected, indices, dout)
     out = np.ones((10, 4))
@@ -372,7 +372,7 @@ def embedding_backward(rng, call):
 
 
 def embedding_dense_backward(rng, call):
-    """By frequency each row is the mean of what is added to it."""
+    """Scaled by frequency, each row is the mean of its gradients."""
     dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
     np.add.at(expected, indices, dout)
     means = expected / np.maximum(np.bincount(indices, minlength=10), 1)[:, None]
@@ -384,7 +384,7 @@ def embedding_dense_backward(rng, call):
 
 
 def embedding_sparse_backward(rng, call):
-    """Rows of the dense gradient; those behind the last one are updates that index_add drops."""
+    """Rows of the dense gradient; rows behind the last one have index -1, which index_add ignores."""
     dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
     np.add.at(expected, indices, dout)
     for index in (np.int32, np.int64):
@@ -419,34 +419,34 @@ SEGMENTS_OR_ZERO = {"max_or_zero": np.max, "min_or_zero": np.min}
 EMPTY = {"max_or_zero": 0, "min_or_zero": 0, "sum": 0, "mean": 0, "max": -np.inf, "min": np.inf, "prod": 1}
 
 
-def segments(fold, order):
+def segments(reduction, order):
     def check(rng, call):
         x = odd(rng, (6, 5), -2, 2)
         for index in (np.int32, np.int64):
             ids = np.array([0, 0, 2, 2, 2, 7], index)[::order].copy()
-            expected = np.full((4, 5), EMPTY[fold], np.float64)
+            expected = np.full((4, 5), EMPTY[reduction], np.float64)
             for segment in (0, 2):
-                expected[segment] = (SEGMENTS | SEGMENTS_OR_ZERO)[fold](x[ids == segment], 0)
+                expected[segment] = (SEGMENTS | SEGMENTS_OR_ZERO)[reduction](x[ids == segment], 0)
             for layout in ("dense", "columns", "gaps"):
                 close(call(LAYOUTS[layout](x), ids, 4), expected, 10)
 
     return check
 
 
-def segments_backward(fold):
+def segments_backward(reduction):
     def check(rng, call):
         dy, ids = odd(rng, (4, 5), -2, 2), np.array([0, 2, 2, 7], np.int32)
         x = odd(rng, (4, 5), 1, 2)
         expected = np.where((ids < 4)[:, None], dy[ids % 4], 0).astype(np.float64)
-        if fold == "mean":
+        if reduction == "mean":
             expected[1:3] /= 2
-        elif fold == "prod":
+        elif reduction == "prod":
             expected[1:3] *= x[2:0:-1]
-        elif fold in ("max", "min"):
-            best = (x[1:3].argmax if fold == "max" else x[1:3].argmin)(0)
+        elif reduction in ("max", "min"):
+            best = (x[1:3].argmax if reduction == "max" else x[1:3].argmin)(0)
             expected[1:3] *= np.arange(2)[:, None] == best
-        saved = {"max": (x,), "min": (x,), "prod": (x,)}.get(fold, ())
-        y = (np.stack([x[0], x[0], x[1] * x[2], x[0]]).astype(x.dtype),) if fold == "prod" else ()
+        saved = {"max": (x,), "min": (x,), "prod": (x,)}.get(reduction, ())
+        y = (np.stack([x[0], x[0], x[1] * x[2], x[0]]).astype(x.dtype),) if reduction == "prod" else ()
         close(call(dy, *saved, ids, *y), expected, 10)
 
     return check
@@ -515,7 +515,7 @@ def cumsum_backward(rng, call):
 
 
 def exclusive_scan_backward(name):
-    """Along a row of three terms, of which the last result has none of its own."""
+    """The gradient of a row of three elements, whose total is no result."""
 
     def check(rng, call):
         x, dy = np.array([[2.0, 3.0, 1.0], [0.0, -1.0, 5.0]]), odd(rng, (2, 3), -2, 2)
@@ -538,7 +538,7 @@ def exclusive_scan_backward(name):
 
 
 def scan_backward(name):
-    """Along a row of two terms, of which the gradients are simple."""
+    """The gradient of a row of two elements, which has a simple formula."""
 
     def check(rng, call):
         x, dy = np.array([[2.0, 3.0], [0.0, -1.0]]), odd(rng, (2, 2), -2, 2)
@@ -567,9 +567,9 @@ OTHERS = {
     "embedding_bag_max": embedding_bag_max,
     "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
-    **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS | SEGMENTS_OR_ZERO},
-    **{f"unsorted_segment_{fold}": segments(fold, -1) for fold in SEGMENTS},
-    **{f"{order}segment_{fold}_backward": segments_backward(fold) for fold in SEGMENTS for order in ("", "unsorted_")},
+    **{f"segment_{reduction}": segments(reduction, 1) for reduction in SEGMENTS | SEGMENTS_OR_ZERO},
+    **{f"unsorted_segment_{reduction}": segments(reduction, -1) for reduction in SEGMENTS},
+    **{f"{order}segment_{op}_backward": segments_backward(op) for op in SEGMENTS for order in ("", "unsorted_")},
     **{name: scan(function.accumulate) for name, function in SCANS.items()},
     **{
         f"exclusive_{name}": exclusive_scan(function.accumulate, start)

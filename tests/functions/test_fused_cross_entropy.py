@@ -21,10 +21,10 @@ def expected(x, w, target, reduction, ignored):
     counts = target != ignored
     logits = x @ w.T
     with np.errstate(all="ignore"):
-        terms, ((slope, _),) = cross_entropy(logits, target)[0], cross_entropy_slope(logits, target)
+        losses, ((slope, _),) = cross_entropy(logits, target)[0], cross_entropy_slope(logits, target)
     share = 1 / max(counts.sum(), 1) if reduction is bk.LossReduction.MEAN else 1.0
-    terms, slope = terms * counts, slope * counts[:, None] * share
-    loss = terms if reduction is bk.LossReduction.NONE else np.array([terms.sum() * share])
+    losses, slope = losses * counts, slope * counts[:, None] * share
+    loss = losses if reduction is bk.LossReduction.NONE else np.array([losses.sum() * share])
     return loss, slope @ w, slope.T @ x
 
 
@@ -32,7 +32,7 @@ def expected(x, w, target, reduction, ignored):
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda r: r.name)
 @pytest.mark.parametrize(("bt", "h", "v"), [(1, 8, 16), (37, 16, 40), (100, 8, 72), (16, 24, 1)])
 def test_loss_and_gradients(library, rng, bt, h, v, reduction, element):
-    """Chunks of a power of two rows, and what is left of them; rows that do not count."""
+    """Chunks of a power of two rows, and a tail; ignored rows."""
     x, w = (
         bk.upload((rng.standard_normal(s) / 2).astype(np.float32), element, library=library) for s in ((bt, h), (v, h))
     )
@@ -62,7 +62,7 @@ def test_loss_and_gradients(library, rng, bt, h, v, reduction, element):
 
 
 def test_nothing_counts(library):
-    """The loss and the gradients are 0."""
+    """Without counted rows the loss and the gradients are 0."""
     x, w = (bk.upload(np.ones(s, np.float32), library=library) for s in ((4, 8), (16, 8)))
     target = bk.upload(np.full(4, 7), library=library)
     plan = plan_of(library, 4, 8, 16, ignore_index=7)
@@ -73,7 +73,7 @@ def test_nothing_counts(library):
 
 
 def test_chunks(library):
-    """Logits of about the input's size, at most 2048 rows."""
+    """A chunk of logits is about as large as the input, and has at most 2048 rows."""
     for shape, rows in (((4096, 512, 32_000), 128), ((100_000, 512, 512), 2048), ((5, 8, 8), 8), ((1, 8, 800), 1)):
         assert plan_of(library, *shape).descriptor.chunk_rows == rows
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs: sequences of calls done again on what the memory then holds."""
+"""Graphs: captured sequences of calls that are replayed on the memory's current values."""
 
 import gc
 import importlib.util
@@ -38,8 +38,8 @@ def test_functions_again(rng, make):
         np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
 
 
-def test_what_functions_do_besides(rng):
-    """Copies of what C wants contiguous, results that are cleared, workspaces."""
+def test_copies_clears_and_workspaces(rng):
+    """A graph includes copies to contiguous memory, the clearing of results, and workspaces."""
     indices, offsets = np.array([[0, 9], [1, 9], [1, 9]], np.int32)[:, 0], np.array([0, 2], np.int32)
     dout, dy, a = rng.standard_normal((2, 3)), rng.standard_normal((500, 8)), rng.standard_normal((500, 8))
     row = np.ones((1, 8))
@@ -125,7 +125,7 @@ class Runtime:
 
 
 def test_a_capture_on_cuda(monkeypatch):
-    """In this order; what is allocated meanwhile is held; a stream is never left capturing."""
+    """Calls come in this order; memory allocated meanwhile is kept alive; a stream never stays in capture mode."""
     runtime = Runtime()
     monkeypatch.setattr(memory, "cuda_runtime", lambda: runtime)
     watched = []
@@ -160,7 +160,7 @@ def test_calls_of_another_stream():
 
 
 def test_who_captures_a_call(monkeypatch):
-    """The framework whose arrays a function was called with; plans and views say nothing."""
+    """The framework whose arrays a function is called with captures it; plans and views have none."""
     view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
     row = types.SimpleNamespace(pattern="neg")
     tensor = type("Tensor", (), {"__module__": "torch"})()

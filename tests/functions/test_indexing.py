@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing: functions against NumPy, the last of several updates, counts beyond the room, plans."""
+"""Indexing: functions against NumPy, the last of several updates, counts beyond the capacity, plans."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from test_called_functions import MOVED
 import baracuda as bk
 import tolerances
 from cases import CASES, Draw
-from cases.indexing_moves import put, scatter
+from cases.indexing_copies import put, scatter
 from harness import OPS, launch
 from naming import Tries
 
@@ -31,8 +31,8 @@ def gather(rng, dtype, index):
     for axis in (-1, 0, 1):
         at = rng.integers(0, x.shape[axis], np.where(np.arange(3) == axis % 3, 4, x.shape)).astype(index)
         np.testing.assert_array_equal(bk.gather(x, at, axis=axis), np.take_along_axis(x, at.astype(np.int64), axis))
-    turned, at = x.transpose(2, 0, 1), rng.integers(0, 7, (3, 5, 6)).astype(index)
-    np.testing.assert_array_equal(bk.gather(turned, at, axis=0), np.take_along_axis(turned, at.astype(np.int64), 0))
+    permuted, at = x.transpose(2, 0, 1), rng.integers(0, 7, (3, 5, 6)).astype(index)
+    np.testing.assert_array_equal(bk.gather(permuted, at, axis=0), np.take_along_axis(permuted, at.astype(np.int64), 0))
     with pytest.raises(bk.InvalidProblemError, match="index has shape"):
         bk.gather(x, np.zeros((6, 6, 7), index))
 
@@ -168,7 +168,7 @@ SCATTERS = [op for op in OPS if op.startswith(("scatter_f", "scatter_i64idx_", "
 
 @pytest.mark.parametrize("op", SCATTERS)
 def test_the_last_update_of_a_target_stays(library, op):
-    """With a workspace, wherever the axis lies; in the order of the axis, on the CPU without one too."""
+    """The last update stays with a workspace, along any axis; on the CPU without one too."""
     row, slots = OPS[op]
     if "put" in op:
         problems = {"flat": lambda d: put(d, 5003, 97, last=True)}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for JAX: the results are those of NumPy arrays, eagerly and under jit; gradients are held against
-differences, and vmap against one call after another.
-"""
+"""Functions for JAX: results equal those of NumPy arrays, eagerly and under jit; gradients are compared with finite
+differences, and vmap with one call after another."""
 
 import functools
 import os
@@ -55,22 +54,22 @@ def same(results, expected):
 
 @pytest.mark.parametrize("name", specs())
 def test_a_function_is_that_of_numpy_arrays(name):
-    """To the last bit, and under jit too, where it is part of a program."""
+    """Results are bitwise equal to those of NumPy arrays, also under jit as part of a program."""
     arguments, numbers = sample(name).arguments(name)
     expected = called(bk, name)
     same(called(bj, name, jnp.asarray), expected)
-    function = jax.jit(lambda *arrays: getattr(bj, name)(*place(arguments, arrays), **numbers))
+    function = jax.jit(lambda *arrays: getattr(bj, name)(*with_arrays(arguments, arrays), **numbers))
     same(listed(function(*[a for a in arguments if isinstance(a, np.ndarray)])), expected)
 
 
-def place(arguments, arrays):
-    """The arguments with others for the arrays among them."""
+def with_arrays(arguments, arrays):
+    """The arguments with other arrays in place of theirs."""
     remaining = iter(arrays)
     return [next(remaining) if isinstance(a, np.ndarray) else a for a in arguments]
 
 
 def has_gradient(name):
-    # That of the logits; of float32, which differences are too coarse for.
+    # ctc_loss has gradients of logits only; float32, as of grouped_gemm, is too coarse for finite differences
     if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm"):
         return False
     return (gradient_of(name) is not None or name in VJP_RULES) and "_backward" not in name and "_to_f32" not in name
@@ -85,7 +84,7 @@ def test_gradients(name):
     known = own if gradient is None else [*gradient.given, *gradient.separate]
     if name == "cast":
         arguments[1] = np.float64
-    if name.startswith("rope_apply"):  # whose tables may be wide as well
+    if name.startswith("rope_apply"):  # its tables may be float64 as well
         arguments = [argument.astype(np.float64) for argument in arguments]
     at = [k for k, a in enumerate(spec.positional) if a.name in known and isinstance(arguments[k], np.ndarray)]
     if name == "concat":
@@ -96,7 +95,7 @@ def test_gradients(name):
         for k, array in zip(at, arrays):
             mixed[k] = array
         results = listed(getattr(bj, name)(*mixed, **numbers))
-        if name.startswith("exclusive_"):  # which begins with infinities
+        if name.startswith("exclusive_"):  # it begins with infinities
             return [result[..., 1:] for result in results]
         return [results[k] for k in sorted(gradient.incoming.values())] if gradient else results
 
@@ -118,8 +117,8 @@ def test_gradient_of_gather_from_a_longer_operand(rng, axis):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_joins(rng, axis):
-    """Of lists of arrays, eagerly, under jit, of a batch, and their gradients."""
+def test_concatenate_and_stack(rng, axis):
+    """Lists of arrays are tried eagerly, under jit, as a batch, and for gradients."""
     x, y, z = (rng.random((3, 4)) for _ in range(3))
     for dtype in (np.float64, np.float32, jnp.bfloat16, np.int64, np.int8, np.bool_):
         arrays = [array.astype(dtype) for array in (x, y, z)]
@@ -138,7 +137,7 @@ def test_joins(rng, axis):
     check_grads(lambda a: bj.split(a, [1, 1, 3], axis=axis)[2:], [x], order=2, modes=["rev"])
 
 
-def test_joins_refuse(rng):
+def test_concatenate_refuses(rng):
     x, y = rng.random((3, 4)), rng.random((3, 5))
     for call, text in {
         lambda: bj.concatenate([]): r"arrays is \[\], must be a list or tuple of one array or more",
@@ -169,8 +168,8 @@ def test_gradients_of_grouped_products(rng):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-# Functions that save statistics, and losses of several arrays, have one gradient alone. Differences of 16-bit results
-# tell nothing of a second one.
+# Functions that save statistics, and losses of several arrays, have first gradients only. Finite differences of 16-bit
+# results are too coarse for a second one.
 TWICE = [name for name in (each.removesuffix("_backward") for each in FORMULAS) if "f32" in specs()[name].dtypes]
 TWICE = [
     name
@@ -199,10 +198,10 @@ BATCHES = ["gelu", "add", "clamp", "where", "softmax", "cumsum", "swiglu", "mul_
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_vmap(rng, name):
-    """Of every argument, of each one alone, and of an axis that is not the first."""
+    """vmap of every argument, of each one alone, and along an axis that is not the first."""
     arguments, numbers = sample(name).arguments(name)
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
-    function = functools.partial(lambda *given: listed(getattr(bj, name)(*place(arguments, given), **numbers)))
+    function = functools.partial(lambda *given: listed(getattr(bj, name)(*with_arrays(arguments, given), **numbers)))
     for batched in (range(len(arrays)), *[[k] for k in range(len(arrays))]):
         given = [np.stack([a, a[::-1].copy() if a.ndim else a]) if k in batched else a for k, a in enumerate(arrays)]
         axes = [0 if k in batched else None for k in range(len(arrays))]
@@ -254,7 +253,7 @@ def test_without_64_bits():
         np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-7)
         index, dy = jnp.array([2, 0, 2, 7]), jnp.array([1.0, 2.0, 4.0])
         slope = jax.grad(lambda x: (bj.scatter(index, x, 3, axis=0) * dy).sum())(jnp.ones(4))
-        assert slope.tolist() == [0, 1, 4, 0]  # of two updates of a cell the last one stays
+        assert slope.tolist() == [0, 1, 4, 0]  # the last of two updates of an element stays
 
 
 def test_numbers_and_dtypes_are_promoted():
@@ -301,7 +300,7 @@ def test_errors_and_names():
 
 
 def test_export():
-    """A program names C's functions, not their addresses, and so may be kept."""
+    """An exported program refers to C functions by name, not by address, so it can be stored."""
     exported = jax.export.export(
         jax.jit(lambda x: bj.gelu(bj.add(x, 1.0))),
         platforms=["cpu"],
@@ -312,7 +311,7 @@ def test_export():
 
 
 def test_unknown_symbols_are_refused():
-    """What a stored program names may be lacking."""
+    """A stored program may name symbols that do not exist."""
     call = jax.ffi.ffi_call("baracuda", jax.ShapeDtypeStruct((3,), np.float64))
     bj.neg(jnp.ones(3))
     for symbol, signature, sources, message in (

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where arrays lie changes nothing: each function gives of scattered arrays, and into scattered results, what it gives
-of dense ones."""
+"""Memory layout changes no result: each function on strided arrays, and into strided results, equals that on dense
+ones."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from baracuda import functions
 from baracuda._functions.spec import specs
 from harness.samples import sample
 
-# What is behind their results is not written.
+# elements behind their results are not written
 PARTS = ("masked_select", "nonzero")
 
 
@@ -51,7 +51,7 @@ def agree(got, want):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(functions) if name not in PARTS])
-def test_arrays_lie_anywhere(name):
+def test_strided_arrays(name):
     spec, function = specs()[name], getattr(bk, name)
     arguments, options = sample(name).arguments(name)
 
@@ -64,7 +64,7 @@ def test_arrays_lie_anywhere(name):
         given = [laid(layout, each) for each in arguments]
         for got, expected in zip(results(given), want):
             agree(got, expected)
-        for k in range(len(given)):  # one alone, as rows of two operands may have to agree
+        for k in range(len(given)):  # one alone, as rows of two operands may have to have one layout
             mixed = [each if j != k else given[k] for j, each in enumerate(arguments)]
             for got, expected in zip(results(mixed), want):
                 agree(got, expected)
@@ -72,7 +72,7 @@ def test_arrays_lie_anywhere(name):
         into = [layout(each.shape, each.dtype) for each in want]
         try:
             results(lying, out=into[0] if len(spec.outputs) == 1 else tuple(into))
-        except bk.UnsupportedError as error:  # what an op adds to is no copy
+        except bk.UnsupportedError as error:  # an op that accumulates into an operand takes no copy
             assert "must be contiguous" in str(error)
             assert any(param.direction == "inout" for param in spec.row.params)
             continue

@@ -18,7 +18,7 @@ SHAPES = [
 
 
 def columns(array):
-    """Matrices by columns, in memory with gaps."""
+    """Column-major matrices, with gaps in memory."""
     wide = np.zeros((*array.shape, 2), array.dtype)
     wide[..., 0] = array
     return np.swapaxes(np.swapaxes(wide[..., 0], -1, 0).copy(), 0, -1) if array.ndim > 1 else wide[..., 0]
@@ -33,7 +33,7 @@ def summed(gradient, shape):
 
 
 def gradients(dy, a, b):
-    """Of the sum of dy * (a @ b), by numpy."""
+    """The gradients of the sum of dy * (a @ b), by NumPy."""
     rows, others = (a if a.ndim > 1 else a[None]), (b if b.ndim > 1 else b[:, None])
     whole = dy.reshape(np.matmul(rows, others).shape)
     da, db = np.matmul(whole, np.swapaxes(others, -1, -2)), np.matmul(np.swapaxes(rows, -1, -2), whole)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is given for an argument, a function gives a result or raises an error of its own that names itself."""
+"""For any argument a function gives a result, or raises a BaracudaError that names the function."""
 
 import numpy as np
 import pytest

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of PyTorch made of the functions: what autograd, torch.compile and torch.export are told of them is true.
+"""PyTorch operators made of the functions: what autograd, torch.compile and torch.export are told of them is true.
 
-PyTorch's own checks are the judges: gradcheck compares gradients with differences of the function, opcheck the schema,
-the shapes of fake results and the traced graph with what the operator does.
+PyTorch's own checks decide: gradcheck compares gradients with finite differences, opcheck the schema, the fake shapes
+and the traced graph with the operator.
 """
 
 import subprocess
@@ -54,7 +54,7 @@ def listed(result):
 
 @pytest.mark.parametrize("name", specs())
 def test_an_operator_is_its_function(name):
-    """Its results, also without memory, and what PyTorch finds out about it."""
+    """An operator computes its function, also on tensors without memory, and passes opcheck."""
     arguments, numbers = arguments_of(name)
     expected, got = listed(getattr(bk, name)(*arguments, **numbers)), listed(getattr(bt, name)(*arguments, **numbers))
     fake = listed(getattr(bt, name)(*[without_memory(a) for a in arguments], **numbers))
@@ -66,7 +66,8 @@ def test_an_operator_is_its_function(name):
 
 
 OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIENTS} | {"matmul": ["a", "b"]}
-# Not the gradient of logits (test_ctc_loss), nor functions without float64 or whose results are float32.
+# Gradients of logits have a test of their own (test_ctc_loss); functions without float64, or with float32 results,
+# cannot be compared with finite differences.
 UNCHECKED = ("ctc_loss", "ctc_loss_forward", "grouped_gemm")
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n
              and n not in UNCHECKED]  # fmt: skip
@@ -74,17 +75,17 @@ GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_back
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name):
-    """Of every input that has one, over the axes along which it was broadcast."""
+    """Every differentiable input has a gradient, summed over the axes along which it was broadcast."""
     arguments, numbers = arguments_of(name)
     if name == "cast":
         arguments = (arguments[0], torch.float64)
-    if name.startswith("rope_apply"):  # whose tables may be wide as well
+    if name.startswith("rope_apply"):  # its tables may be float64 as well
         arguments = [argument.double() for argument in arguments]
     differentiated(name, arguments, known_to(name))
 
     def function(*given):
         result = getattr(bt, name)(*given, **numbers)
-        return result[..., 1:] if name.startswith("exclusive_") else result  # which begins with infinities
+        return result[..., 1:] if name.startswith("exclusive_") else result  # it begins with infinities
 
     assert torch.autograd.gradcheck(function, arguments, fast_mode=True)
 
@@ -128,7 +129,7 @@ def test_second_gradients(name):
 @pytest.mark.parametrize("shape", [(2, 3, 4), (3, 4), (4,), (2, 1, 4), (1, 1), ()])
 @pytest.mark.parametrize("name", ["masked_softmax", "masked_log_softmax"])
 def test_gradient_of_a_bias(name, shape):
-    """Summed over the axes along which it was broadcast, whether or not x has one."""
+    """The gradient is summed over the axes along which the bias was broadcast, whether or not x has one."""
     x, bias = torch.rand(2, 3, 4, dtype=torch.float64), torch.rand(shape, dtype=torch.float64, requires_grad=True)
     mask = torch.arange(12).reshape(3, 4) % 3 != 1 if name == "masked_softmax" else None
 
@@ -143,7 +144,7 @@ def test_gradient_of_a_bias(name, shape):
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("name", ["argmax_with_value", "argmin_with_value", "var_mean", "std_mean"])
 def test_gradients_over_axes(name, keepdims, axis):
-    """Of an extreme one element alone has the gradient, the first of equals."""
+    """The first of equal extremes has the gradient alone."""
     x = torch.rand(2, 3, 4, dtype=torch.float64)
     x[1], x[:, 2] = (x[0], x[:, 0]) if "arg" in name else (x[1], x[:, 2])
     results = getattr(bt, name)(x.requires_grad_(), axis=axis, keepdims=keepdims)
@@ -162,7 +163,8 @@ def test_gradients_over_axes(name, keepdims, axis):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_gradients_beside_running_statistics(dtype, channels_last):
-    """As PyTorch's in evaluation, of the activation and of the parameters, which are float32 beside 16 bits."""
+    """Gradients equal PyTorch's in evaluation, for the activation and for the parameters, which are float32 beside 16
+    bits."""
     wide = torch.float64 if dtype is torch.float64 else torch.float32
     x = torch.rand(3, 5, 4).to(dtype).requires_grad_()
     parameters = [torch.rand(4 if channels_last else 5, dtype=wide) + 0.5 for _ in range(4)]
@@ -171,8 +173,8 @@ def test_gradients_beside_running_statistics(dtype, channels_last):
     bt.batch_norm_inference(x, mean, var, gamma, beta, channels_last=channels_last).backward(dy)
     found = [x.grad.double(), gamma.grad.double(), beta.grad.double()]
     given = [t.detach().double().requires_grad_() for t in (x, gamma, beta)]
-    turned = given[0].mT if channels_last else given[0]
-    y = torch.nn.functional.batch_norm(turned, mean.double(), var.double(), *given[1:])
+    channels_first = given[0].mT if channels_last else given[0]
+    y = torch.nn.functional.batch_norm(channels_first, mean.double(), var.double(), *given[1:])
     (y.mT if channels_last else y).backward(dy.double())
     for got, wanted in zip(found, given):
         torch.testing.assert_close(got, wanted.grad, rtol=1e-6 if dtype is torch.float64 else 1e-2, atol=1e-2)
@@ -182,7 +184,7 @@ def test_gradients_beside_running_statistics(dtype, channels_last):
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_ctc_loss(dtype, reduction, zero_infinity):
-    """As PyTorch's, whose mean is that of losses over their own lengths."""
+    """Values and gradients equal PyTorch's, whose mean is that of losses over their own lengths."""
     logits = torch.rand(9, 3, 5, dtype=torch.float64).to(dtype)
     lengths, labels = torch.tensor([9, 7, 1]), torch.tensor([2, 3, 2])  # the last cannot be spelt
     targets = torch.tensor([[1, 2, 0], [3, 3, 4], [1, 2, 0]])
@@ -226,7 +228,7 @@ TRACED = (
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 @pytest.mark.parametrize("name", TRACED)
 def test_traces(name):
-    """Graphs of the operator and its gradient, with shapes that are not known beforehand."""
+    """Graphs of the operator and its gradient trace with symbolic shapes."""
     arguments, numbers = arguments_of(name)
     for argument in arguments:
         if isinstance(argument, torch.Tensor) and argument.is_floating_point():
@@ -240,7 +242,7 @@ def block(x, weight, bias):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compile(dynamic):
-    """A graph without breaks, for a second shape as well, and its gradients."""
+    """The graph has no breaks, also for a second shape, and has gradients."""
     compiled = torch.compile(block, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     for rows in (3, 5):
         given = [torch.randn(shape, dtype=torch.float64) for shape in ((rows, 4), (4, 6), (6,))]
@@ -313,7 +315,7 @@ def test_what_is_not_needed_is_not_computed():
 
 
 def test_shapes_alone_hold_no_memory():
-    """The gradient of add reads neither operand: autograd keeps only their shapes."""
+    """The gradient of add reads neither operand: autograd saves only their shapes."""
     a = torch.ones(3, 4, requires_grad=True)
     assert not bt.add(a, 1.0).grad_fn.saved_tensors
     assert len(bt.mul(a, 2.0).grad_fn.saved_tensors) == 2
@@ -355,13 +357,13 @@ assert len(bt._registered) == len(dir(bt)) - 2  # register and stack, which conc
 
 
 def test_nothing_is_registered_before_it_is_asked_for():
-    """Registration costs milliseconds for each operator."""
+    """Registration takes milliseconds per operator, so it waits for the first use."""
     subprocess.run([sys.executable, "-c", LAZY], env=child_environment(), cwd=ROOT, check=True)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gradients_of_joins(axis):
-    """Of lists of tensors, also of gradients, of parts that no gradient reaches, and under torch.compile."""
+def test_gradients_of_concatenate(axis):
+    """Lists of tensors have gradients, also second ones, with entries that need none, and under torch.compile."""
     rng = torch.Generator().manual_seed(3)
     x, y = [torch.rand(3, 4, generator=rng, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     joins = {
@@ -380,7 +382,7 @@ def test_gradients_of_joins(axis):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-def test_joins_are_operators():
+def test_concatenate_is_an_operator():
     x, y = torch.rand(3, 4, requires_grad=True), torch.rand(2, 4)
     torch.library.opcheck(torch.ops.baracuda.concatenate.default, ([x, y],), {"axis": 0})
     torch.library.opcheck(torch.ops.baracuda.split.default, (x, [1, 3]), {"axis": 1})
@@ -392,7 +394,7 @@ def test_joins_are_operators():
         bt.split(x, 3, axis=1)
 
 
-def test_joins_of_tensors():
+def test_concatenate_of_tensors():
     x, y = torch.arange(12.0).reshape(3, 4), torch.arange(8.0).reshape(2, 4).T.contiguous().T
     assert torch.equal(bk.concatenate([x, y]), torch.cat([x, y]))
     assert torch.equal(bk.stack([x, x], axis=-1), torch.stack([x, x], -1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.autocast does with the operators is what it does on CUDA with PyTorch's functions of these names."""
+"""torch.autocast treats the operators as it treats PyTorch's functions of these names on CUDA."""
 
 import pytest
 import torch

@@ -16,8 +16,8 @@ def _on_the_cpu(library):
         bk.load(backend="cpu")
 
 
-def test_gradients_of_what_indices_leave_out():
-    """Of two updates of a cell the last one stays; what an index outside stands for has no share."""
+def test_gradients_of_skipped_updates():
+    """The last of two updates of an element has the gradient; an index out of range has none."""
     index, updates = torch.tensor([2, 0, 2, 7, -1]), torch.rand(5, dtype=torch.float64)
     dy = torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)
     for function, expected in {
@@ -32,7 +32,7 @@ def test_gradients_of_what_indices_leave_out():
     bt.gather_rows(table, torch.tensor([3, 2**32 - 1, 3], dtype=torch.uint32)).backward(torch.ones(3, 2).double())
     assert table.grad.tolist() == [[0, 0]] * 3 + [[2, 2]]
     mask = torch.tensor([True, False, True, False])
-    for first in (1.0, math.nan):  # places are counted, whatever lies there
+    for first in (1.0, math.nan):  # indices decide, whatever the values
         source = torch.rand(4, dtype=torch.float64, requires_grad=True)
         dy[0] = first
         bt.masked_scatter(mask, source).backward(dy)
@@ -61,7 +61,7 @@ def test_gradients_of_tables(name, shape, table, half):
     given = [torch.rand(s, dtype=torch.float64, requires_grad=True) for s in (shape, table, table)]
     assert torch.autograd.gradcheck(function, given)
     wide, cos, sin = (torch.rand(s, requires_grad=True) for s in (shape, table, table))
-    function(wide.double(), cos, sin).sum().backward()  # tables of f32 for data of f64
+    function(wide.double(), cos, sin).sum().backward()  # f32 tables for f64 data
     assert cos.grad.dtype == torch.float32 and sin.grad.shape == table
 
 
@@ -95,7 +95,7 @@ def test_gradient_of_a_grid():
 
 @pytest.mark.parametrize("name", ["group_norm", "instance_norm"])
 def test_statistics_of_16_bits(name):
-    """What a gradient reads of data far from 0 is not rounded: a mean of 200 could be off by half a deviation."""
+    """The statistics that a gradient reads are not rounded: a 16-bit mean of 200 could be off by half a deviation."""
     x, dy = 200.3 + torch.randn(2, 4, 64), torch.randn(2, 4, 64)
     gradients = {}
     groups = () if name == "instance_norm" else (2,)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second opinion: results and gradients of moves and of work by indices are those of PyTorch's own functions."""
+"""Results and gradients of copies and of indexing equal those of PyTorch's own functions."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def drawn(*shape, seed=1):
 
 
 def agree(mine, theirs, *arrays):
-    """Results, and the gradients of all arrays by a random gradient of the result."""
+    """Compares results, and the gradients of all arrays for a random gradient of the result."""
     results, gradients = [], []
     for function in (mine, theirs):
         leaves = [array.clone().requires_grad_() for array in arrays]
@@ -60,7 +60,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_moves(name):
+def test_copies(name):
     mine, theirs = MOVES[name]
     agree(lambda x: mine(bt, x), theirs, drawn(3, 4, 5))
 
@@ -75,7 +75,7 @@ def test_windows_of_images(options):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_moves_by_indices(axis):
+def test_gather_and_scatter(axis):
     x, index = drawn(5, 5), INDEX
     agree(lambda x: bt.gather(x, index, axis=axis), lambda x: torch.gather(x, axis, index), x)
     agree(lambda x: bt.index_select(x, LINE, axis=axis), lambda x: torch.index_select(x, axis, LINE), x)
@@ -112,7 +112,7 @@ def test_segments(reduce):
     ids, lengths = torch.tensor([0, 0, 2, 2, 2, 3]), torch.tensor([2, 0, 3, 1])
     mine = getattr(bt, f"segment_{reduce}")
     agree(
-        lambda x: mine(x, ids, 4)[lengths > 0],  # of an empty one each has its own answer
+        lambda x: mine(x, ids, 4)[lengths > 0],  # the libraries differ for empty segments
         lambda x: torch.segment_reduce(x, reduce, lengths=lengths)[lengths > 0], drawn(6, 3),
     )  # fmt: skip
 
@@ -124,7 +124,7 @@ def test_choices():
     values, found = bt.masked_select(x, mask, max_selected=12)
     assert int(found) == count
     torch.testing.assert_close(values[:count], x.masked_select(mask))
-    places, found = bt.nonzero(mask.double(), max_nz=12)
+    indices, found = bt.nonzero(mask.double(), max_nz=12)
     assert int(found) == count
-    assert torch.equal(places[:count].long(), mask.nonzero())
+    assert torch.equal(indices[:count].long(), mask.nonzero())
     assert torch.equal(bt.one_hot(LINE, 5).long(), F.one_hot(LINE, 5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host times in `python -m tools.bench --sweep`: PyTorch's call computes what ours does."""
+"""Host times of `python -m tools.bench --sweep`: PyTorch's call computes the same as baracuda's."""
 
 import torch
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward mode, torch.func's transforms, arguments that are left out and symbolic extents, for all operators.
+"""Forward mode, torch.func's transforms, optional arguments and symbolic extents, for all operators.
 
-Which operators there are, and what they take, follows from the specs: nothing is listed here but what is refused.
+The operators and their arguments follow from the specs: only refusals are listed here.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from baracuda._functions.spec import REQUIRED, specs
 from harness.samples import sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-NEEDED = {"cross_entropy_backward", "nll_loss_backward"}  # whose divisor is there for every call
+NEEDED = {"cross_entropy_backward", "nll_loss_backward"}  # every call needs the divisor
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ DIFFERENTIABLE = [name for name in specs() if known_to(name) and "_backward" not
 
 @pytest.mark.parametrize("name", specs())
 def test_optional_arguments_left_out(name):
-    """By namespace and function: results are those of the defaults, and gradients arrive at what is there."""
+    """Results are those of the defaults, by namespace and by function, and the given arguments have gradients."""
     arguments, numbers = arguments_of(name)
     spec, found = specs()[name], {}
     needed = [a for a in spec.positional if a.default is REQUIRED or name in NEEDED]
@@ -65,7 +65,7 @@ def test_optional_arguments_left_out(name):
         if recorded:
             recorded[0].sum().backward()
         found[module] = [*results, *[v.grad for v in values if isinstance(v, torch.Tensor) and v.requires_grad]]
-    if name == "masked_select":  # what lies behind the last one that was chosen is not compared
+    if name == "masked_select":  # elements behind the last chosen one are not compared
         found = {
             module: [each[: int(results[1])] if each.dim() else each for each in found[module]] for module in found
         }
@@ -73,7 +73,7 @@ def test_optional_arguments_left_out(name):
         assert first is not None and torch.equal(first.detach().nan_to_num(7), second.detach().nan_to_num(7))
 
 
-# Functions whose Jacobian is neither diagonal, symmetric nor constant, which have reverse mode alone.
+# Functions with reverse mode only: their Jacobian is neither diagonal, symmetric nor constant.
 REVERSE_ONLY = {
     "cumprod", "exclusive_cumprod", "logcumsumexp", "exclusive_logcumsumexp", "scatter_reduce",
     "gumbel_softmax_seeded", "weight_norm", "weight_norm_forward", "l2_normalize_forward", "batch_norm_inference",
@@ -84,7 +84,7 @@ REVERSE_ONLY = {
 
 @pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if "_to_f32" not in n])
 def test_forward_mode(name):
-    """A tangent is the adjoint of what reverse mode gives, or one sentence says that there is none."""
+    """A tangent is the adjoint of reverse mode, or an error says that there is none."""
     arguments, numbers = arguments_of(name)
     known = known_to(name)
     if name == "cast":
@@ -145,7 +145,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_transforms(name):
-    """Those of PyTorch's own functions."""
+    """The transforms give the results of PyTorch's own functions."""
     ours, theirs = PAIRS[name]
     scalars = [lambda x, f=f: (f(x) ** 2).sum() for f in PAIRS[name]]
     transforms = {
@@ -164,7 +164,7 @@ def test_transforms(name):
 @pytest.mark.parametrize("name", ["gelu", "mul", "clamp", "where", "softmax", "cumsum", "swiglu", "mul_backward", "sum",
                                   "softmax_backward", "matmul", "layer_norm_forward"])  # fmt: skip
 def test_batches(name):
-    """Of all tensors, of each one alone, and along an axis that is not the first: one call after another."""
+    """vmap of all tensors, of each one alone, and along an axis that is not the first equals one call after another."""
     arguments, numbers = arguments_of(name)
     at = [k for k, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
     for batched in (at, *[[k] for k in at]):
@@ -181,12 +181,12 @@ def test_batches(name):
 
 # --- symbolic extents -------------------------------------------------------------------------------------------------
 
-# What must divide or bound the batch is a guard: repeats, widths of a pad, the first part of a split.
+# divisors and bounds of the batch are guards: repeats, widths of a pad, the first part of a split
 BOUNDED = {"concat_backward", "tile_backward", *[n for n in specs() if n.startswith("pad_") and "_backward" in n]}
 
 
 def batch_of(name, arguments, numbers):
-    """The tensors that share a first axis: those with as many elements there as the first one, as far as they agree."""
+    """Indices of tensors that share a batch axis: those with the first one's extent, if the function accepts them."""
     tensors = [k for k, a in enumerate(arguments) if isinstance(a, torch.Tensor) and a.dim()]
     extent = arguments[tensors[0]].shape[0]
     alike = [k for k in tensors if arguments[k].shape[0] == extent]
@@ -206,7 +206,7 @@ def batch_of(name, arguments, numbers):
 
 @pytest.mark.parametrize("name", [name for name in specs() if name not in BOUNDED])
 def test_exports_for_any_batch(name):
-    """Without bounds of the batch, and the program of one batch computes another."""
+    """The export has no bounds of the batch, and the program of one batch computes another."""
     arguments, numbers = arguments_of(name)
     chosen = batch_of(name, arguments, numbers)
     tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
@@ -242,7 +242,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_one_graph_serves_all_batches(name):
-    """Of 3 to 200, with gradients."""
+    """One graph serves batches of 3 to 200, with gradients."""
     from torch._dynamo.testing import CompileCounterWithBackend
 
     counter = CompileCounterWithBackend("aot_eager")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that C cannot read are refused in the user's words, on the first call and after one that was right."""
+"""Tensors that C cannot read are refused with a clear error, on the first call and after a valid one."""
 
 import pytest
 import torch

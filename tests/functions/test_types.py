@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers say of programs that use the package: mypy --strict, and pyright as basedpyright packs it."""
+"""Type checkers accept programs that use the package correctly: mypy --strict, and pyright as basedpyright packs it."""
 
 import pathlib
 import re
@@ -75,15 +75,15 @@ EXAMPLES["plans"] = next(code for code in blocks("python", PLANS) if "BinaryBack
 
 
 def checked(checker, folder, programs):
-    """Of each program the lines in which something is wrong, and the codes of mypy's errors."""
+    """For each program the lines with errors, and the codes of mypy's errors."""
     paths = [folder / f"{name}.py" for name in programs]
     for path, text in zip(paths, programs.values()):
         path.write_text(text)
     options = {"mypy": ["--strict", "--follow-imports=silent", f"--cache-dir={folder / 'cache'}"],
                "basedpyright": ["--level", "error", "--pythonpath", sys.executable]}  # fmt: skip
     command = [sys.executable, "-m", checker, *options[checker], *map(str, paths)]
-    places = {"mypy": "MYPYPATH", "basedpyright": "PYTHONPATH"}
-    environment = child_environment(**{places[checker]: str(ROOT)})
+    variables = {"mypy": "MYPYPATH", "basedpyright": "PYTHONPATH"}
+    environment = child_environment(**{variables[checker]: str(ROOT)})
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     found = {name: {} for name in programs}
     for line in result.stdout.splitlines():

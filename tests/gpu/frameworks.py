@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frameworks whose arrays lie on the device here: how each makes an array of NumPy values, and reads one."""
+"""Frameworks with arrays on the device: how each makes an array of NumPy values, and reads one."""
 
 import dataclasses
 import importlib.util
@@ -11,7 +11,7 @@ import numpy as np
 
 import baracuda as bk
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes the memory of all others
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # else JAX takes all device memory
 
 
 @dataclasses.dataclass
@@ -49,7 +49,7 @@ def _jax() -> Framework:
 
 
 def _there() -> set[str]:
-    """Those that are installed and have a device. On fibers no framework does."""
+    """The frameworks that are installed and have a device. The fibers build has none."""
     if bk.default_library().build_info.get("device") == "fibers" or bk.default_library().backend != "cuda":
         return set()
     found = {"cupy"} if importlib.util.find_spec("cupy") else set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams, a way to hold one back, and large device arrays, on cuda.bindings."""
+"""Streams, a way to block one, and large device arrays, on cuda.bindings."""
 
 import concurrent.futures
 import contextlib
@@ -18,7 +18,7 @@ from tools.oracle.numerics import bits_type, encode, itemsize
 
 PER_THREAD = 2  # cudaStreamPerThread
 SLACK = 1024  # guard bytes at each end of a large array
-PATIENCE = 20.0  # seconds after which a call is taken to wait for the stream
+PATIENCE = 20.0  # seconds after which a call counts as waiting for the stream
 
 
 @contextlib.contextmanager
@@ -33,9 +33,9 @@ def stream():
 
 
 def captured(handle, work):
-    """The graph of what `work()` enqueues on the stream, and its result.
+    """The graph of the work that `work()` enqueues on the stream, and its result.
 
-    Garbage is not collected meanwhile: memory of the GPU that it has would be freed, which ends a capture.
+    Garbage collection is off meanwhile: it might free GPU memory, which ends a capture.
     """
     gc.disable()
     try:
@@ -47,7 +47,7 @@ def captured(handle, work):
 
 
 class Gate:
-    """Holds streams back until it is opened: they wait for a word in page-locked memory."""
+    """Blocks streams until it is opened: they wait for a word in page-locked memory."""
 
     def __init__(self):
         self._address = int(cuda_check(runtime.cudaHostAlloc(64, runtime.cudaHostAllocMapped)))
@@ -77,7 +77,7 @@ def is_waiting(handle: int) -> bool:
 
 
 def in_thread(function):
-    """Result of function() in a thread of its own, which must end soon; its error is ours."""
+    """The result of function() in a thread of its own, which must end soon; its error is raised here."""
     pool = concurrent.futures.ThreadPoolExecutor(1)
     try:
         return pool.submit(function).result(PATIENCE)
@@ -94,12 +94,12 @@ def problem_of(op: str, seed: object = "gpu"):
 
 
 def variants(ops=tuple(OPS)):
-    """(op, workspace) for every op and way to call it."""
+    """Yields (op, workspace) for every op and way to call it."""
     return [(op, w) for op in ops for w in ((None, "full") if OPS[op][0].workspace else (None,))]
 
 
 def full_variants():
-    """variants() of instances that are tried with all problems: the code around a function does not depend on it."""
+    """variants() of the full instances, since the code around a function does not depend on it."""
     return variants([op for op, (row, slots) in OPS.items() if CASES[row.name].is_full(slots)])
 
 
@@ -108,7 +108,7 @@ def prepare(library, op, problem, workspace) -> Launch:
 
 
 def check(library, case, op, problem, prepared, workspace, status=0, reference=None):
-    """The outcome is right, and the same bits as `reference` where the op promises it."""
+    """Asserts that the outcome is right, and bitwise equal to `reference` where the op promises it."""
     outcome = prepared.outcome(status)
     check_outcome(library, case, op, problem, outcome, workspace)
     if reference is not None and claims_determinism(library, op, workspace):
@@ -118,7 +118,7 @@ def check(library, case, op, problem, prepared, workspace, status=0, reference=N
 
 
 def right_on_two_streams(library, op, problem, case=None, workspace=None):
-    """Right, and the same bits on another stream."""
+    """Asserts that the result is right, and bitwise equal on another stream."""
     case = case or CASES[OPS[op][0].name]
     first = prepare(library, op, problem, workspace)
     outcome = check(library, case, op, problem, first, workspace, first.run())
@@ -131,7 +131,7 @@ def right_on_two_streams(library, op, problem, case=None, workspace=None):
 
 @dataclasses.dataclass
 class Cell:
-    """A pointer into a Large array."""
+    """A pointer to an element of a Large array."""
 
     pointer: int
 
@@ -139,7 +139,7 @@ class Cell:
 class Large:
     """A device array of many elements between guard bytes; its content is a short pattern over and over, or poison.
 
-    Cell i is pattern[i % len(pattern)]; a length that is odd makes an index that lost its upper bits visible.
+    Element i is pattern[i % len(pattern)]; an odd pattern length exposes an index that lost its upper bits.
     """
 
     def __init__(self, dtype: str, numel: int, pattern=None, byte: int = 0xA5):
@@ -174,11 +174,11 @@ class Large:
         return Cell(self.pointer + index * self._size)
 
     def values_at(self, indices: np.ndarray) -> np.ndarray:
-        """What the pattern put there, without a look at the device."""
+        """The pattern's values at the indices, without a look at the device."""
         return self.pattern[indices % len(self.pattern)]
 
     def read(self, first: int, count: int) -> np.ndarray:
-        """float64 or integer values of a slice, as they are now."""
+        """The float64 or integer values of a slice of device memory."""
         bits = np.empty(count, bits_type(self.dtype))
         kind = runtime.cudaMemcpyKind.cudaMemcpyDeviceToHost
         cuda_check(runtime.cudaMemcpy(bits.ctypes.data, self.pointer + first * self._size, bits.nbytes, kind))
@@ -192,7 +192,7 @@ class Large:
             assert (guard == 0xA5).all(), f"{name}: bytes beyond the array changed"
 
     def slices(self, length: int):
-        """(first, count) at the start, the end, around 2^31 and 2^32 elements and bytes, and between."""
+        """Yields (first, count) at the start, the end, around 2^31 and 2^32 elements and bytes, and between."""
         marks = [
             0,
             self.numel,
@@ -215,7 +215,7 @@ class Large:
 
 
 def call(library, op: str, values: dict, workspace: Large | None = None) -> None:
-    """Run with values by parameter name, Large arrays for pointers, lists for host arrays; must succeed."""
+    """Runs the op with values by parameter name: Large arrays for pointers, lists for host arrays; it must succeed."""
     row, _ = OPS[op]
     ffi, arguments = library.ffi, []
     for p in row.params:
@@ -224,7 +224,7 @@ def call(library, op: str, values: dict, workspace: Large | None = None) -> None
             arguments.append(ffi.cast("void*", value.pointer))
         elif p.direction == "host":
             arguments.append(ffi.new("int64_t[]" if p.dtype == "i64" else "int32_t[]", list(value)))
-        else:  # a number, or a list of operands as cffi has it
+        else:  # a number, or a list of operands as a cffi array
             arguments.append(value)
     space = (ffi.NULL, 0) if workspace is None else (ffi.cast("void*", workspace.pointer), workspace.numel)
     space = () if row.is_bare else space

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every op can be captured in a CUDA graph, and a replay does the work again on whatever the arrays then hold."""
+"""Every op can be captured in a CUDA graph, and a replay computes on the arrays' new values."""
 
 import pytest
 from cuda.bindings import runtime
@@ -14,7 +14,7 @@ def test_capture_and_replay(library, op, workspace):
     _, other = problem_of(op, "replay")
     if any(other.arrays[name].shape != array.shape for name, array in problem.arrays.items()):
         other = problem  # values decide about sizes
-    other.scalars, other.host = problem.scalars, problem.host  # the graph holds them
+    other.scalars, other.host = problem.scalars, problem.host  # the graph has these
     direct, direct_other = (prepare(library, op, p, workspace) for p in (problem, other))
     outcome = check(library, case, op, problem, direct, workspace, direct.run())
     outcome_other = check(library, case, op, other, direct_other, workspace, direct_other.run())
@@ -33,7 +33,7 @@ def test_capture_and_replay(library, op, workspace):
         ):
             for name, buffer in prepared.given.items():
                 if name in prepared.row.points:
-                    continue  # addresses of its own memory
+                    continue  # addresses within its own memory
                 buffer.image = inputs.buffers[name].image
                 buffer.block.write(buffer.image)
             prepared.workspace and prepared.workspace.set_bits(NAN_POISON)

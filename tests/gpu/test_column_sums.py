@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums across lines side by side, in shared memory without a workspace (core/scatter/scatter_column_sums.cuh)."""
+"""Scattered sums of strided fibers in shared memory, without a workspace (core/scatter/scatter_column_sums.cuh)."""
 
 import pytest
 
@@ -9,11 +9,11 @@ from cases.model import strides_for
 from harness import OPS, launch
 from harness.outcomes import check_outcome
 
-BATCH = 512  # updates of a line at once; shorter lines have another kernel
+BATCH = 512  # updates of a fiber per batch; shorter fibers have another kernel
 SHAPES = {
-    "short_batch": ((2 * BATCH + 77, 1028), 0, 300),  # the last bundle is short, too
+    "short_batch": ((2 * BATCH + 77, 1028), 0, 300),  # the last batch is short, too
     "one_target": ((BATCH, 1024), 0, 1),
-    "in_tiles": ((2 * BATCH, 600), 0, 7700),  # more targets than a block has room for
+    "in_tiles": ((2 * BATCH, 600), 0, 7700),  # more targets than shared memory holds
     "blocks": ((3, BATCH + 1, 345), 1, 600),
 }
 

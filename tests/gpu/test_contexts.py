@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops run in whatever context is current, one made by cuCtxCreate too, and in the primary one again afterwards."""
+"""Ops run in the current context, also in one made by cuCtxCreate, and in the primary one again afterwards."""
 
 import pytest
 from cuda.bindings import driver

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products that are large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
+"""GEMM that is large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
 
 import pytest
 from gpu_tools import right_on_two_streams
@@ -7,7 +7,7 @@ from gpu_tools import right_on_two_streams
 import baracuda as bk
 from baracuda import _vendor
 from cases import CASES, Draw
-from cases.gemm import LAYOUTS, Kind, product
+from cases.gemm import LAYOUTS, RowTraits, product
 from cases.gemm_epilogue import OPTIONAL, epilogue, without
 from harness import OPS
 
@@ -29,11 +29,11 @@ def cublaslt(library):
 
 def large(op, values, gaps):
     row, slots = OPS[op]
-    kind = Kind("rcr" if "_rcr" in op else "rrr")
+    kind = RowTraits("rcr" if "_rcr" in op else "rrr")
     draw = Draw(slots, f"{op} for cuBLASLt")
     bias = draw.dtype if "_bias" in op else ""
     return CASES[row.name], product(
-        draw, 640, 520, 512, kind_of=kind, gaps=gaps, numbers=(0.75, -1.5), bias=bias, values=values
+        draw, 640, 520, 512, traits=kind, gaps=gaps, coeffs=(0.75, -1.5), bias=bias, values=values
     )
 
 
@@ -42,8 +42,8 @@ def large(op, values, gaps):
     ("values", "gaps"), [("normal", (8, 16, 8, 24)), ("normal", (1, 3, 2, 5)), ("special", (0,) * 4)]
 )
 @pytest.mark.parametrize("op", [op for op in NAMES if op in OPS])
-def test_product(library, op, values, gaps, workspace):
-    """Right, and the same bits on another stream; products with odd gaps are not for cuBLASLt."""
+def test_gemm(library, op, values, gaps, workspace):
+    """Results are right and bitwise equal on another stream; GEMM with odd gaps is not for cuBLASLt."""
     case, problem = large(op, values, gaps)
     right_on_two_streams(library, op, problem, case, workspace)
 
@@ -53,8 +53,8 @@ TF32_FORMS = {"alone": OPTIONAL, "bias": without("bias"), "every_step": ()}
 
 @pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
 @pytest.mark.parametrize("form", TF32_FORMS)
-def test_rounded_factors(library, form, layout):
-    """Products of TF32, whose factors are rounded first; rows begin at multiples of 16 bytes, and end between them."""
+def test_rounded_operands(library, form, layout):
+    """TF32 GEMM, whose operands are rounded first; rows begin at multiples of 16 bytes, and end between them."""
     op = "gemm_epilogue_tf32"
     draw, single = Draw(OPS[op][1], f"{op} {form}"), ("a", "b", "c", "r", "z", "d")
     problem = epilogue(draw, 2050, 2118, 70, layout=layout, gap=2, null=TF32_FORMS[form], shared=single)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on arrays that a framework has on the device: results of its kind, in the order of its stream."""
+"""Functions on arrays that a framework has on the device: results are arrays of that framework, in the order of its
+stream."""
 
 import subprocess
 import sys
@@ -21,7 +22,7 @@ WRITABLE = pytest.mark.parametrize(
 
 @ALL
 def test_values(framework, rng):
-    """Of one dtype and of two, of Python numbers, of a broadcast operand, of sums: each twice, prepared and known."""
+    """One dtype and two, Python numbers, a broadcast operand, and sums: each call twice, prepared and cached."""
     a, b = rng.standard_normal((300, 64)).astype(np.float32), rng.standard_normal(64).astype(np.float32)
     x, y = framework.array(a), framework.array(b)
     for _ in range(2):
@@ -59,7 +60,7 @@ def test_strides_and_out(framework, rng):
 
 @WRITABLE
 def test_graphs(framework, rng):
-    """Captured and replayed on what the arrays then hold; what the call freed is written by nobody else."""
+    """A graph is captured and replayed on new values of the arrays; nobody else writes the memory that it uses."""
     a = rng.standard_normal((512, 64)).astype(np.float32)
     x, y = framework.array(a), framework.array(a)
     again = bk.graph(lambda: bk.mul(bk.add(bk.neg(x), y), 2.5))
@@ -77,7 +78,7 @@ def test_graphs(framework, rng):
 
 @ALL
 def test_memory_is_shared_both_ways(framework, rng):
-    """DLPack and, where it is spoken, the CUDA array interface."""
+    """DLPack and, where it is supported, the CUDA array interface share memory in both directions."""
     a = rng.standard_normal((5, 7)).astype(np.float32)
     theirs = framework.array(a)
     framework.synchronize()
@@ -95,8 +96,8 @@ def test_memory_is_shared_both_ways(framework, rng):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_kinds_meet(name, rng):
-    """Operands of several frameworks and of this package; the first says what the result is."""
+def test_mixed_libraries(name, rng):
+    """Operands may come from several frameworks and this package; the first decides the result's."""
     a = rng.standard_normal((3, 4)).astype(np.float32)
     first = FRAMEWORKS[name]
     for other in FRAMEWORKS.values():

@@ -11,7 +11,7 @@ import baracuda.jax as bj
 from baracuda._functions.spec import specs
 from harness.samples import sample
 
-assert "jax" in FRAMEWORKS  # which has made the device and 64 bits known to it
+assert "jax" in FRAMEWORKS  # FRAMEWORKS has registered the device and 64-bit dtypes with JAX
 
 
 def listed(results):
@@ -20,17 +20,17 @@ def listed(results):
 
 @pytest.mark.parametrize("name", specs())
 def test_every_function(name):
-    """What it computes on the host, and under jit the same bits."""
+    """A function computes on the device what it computes on the host, and the same bits under jit."""
     arguments, numbers = sample(name).arguments(name)
-    places = [k for k, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
+    indices = [k for k, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
 
     def called(*arrays):
         mixed = list(arguments)
-        for k, array in zip(places, arrays):
+        for k, array in zip(indices, arrays):
             mixed[k] = array
         return listed(getattr(bj, name)(*mixed, **numbers))
 
-    arrays = [arguments[k] for k in places]
+    arrays = [arguments[k] for k in indices]
     with jax.default_device(jax.devices("cpu")[0]):
         expected = called(*map(jnp.asarray, arrays))
     there = [jax.device_put(array, jax.devices("gpu")[0]) for array in arrays]
@@ -44,7 +44,7 @@ def test_every_function(name):
 
 
 def test_a_program_of_both(rng):
-    """Calls of the library between operations of XLA, in order, and their gradients."""
+    """Calls of the library run in order among operations of XLA, and have gradients."""
     x, w = rng.standard_normal((64, 32)), rng.standard_normal((32, 16))
 
     def ours(x, w):

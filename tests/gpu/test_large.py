@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More than 2^31 elements: every row once, checked at the ends, around the powers of two, and between.
+"""Every row with more than 2^31 elements once: checked at the ends, around the powers of two, and between.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.
 """
@@ -55,7 +55,7 @@ ROWS, COLUMNS, PITCH = 32801, 65537, 65540
 
 
 def test_lerp_strided(library):
-    """a with gaps, b one row for all, y dense."""
+    """a has gaps, b is one row for all, y is dense."""
     n = ROWS * COLUMNS
     a, b, y = Large("f16", ROWS * PITCH, pattern(4)), Large("f16", COLUMNS, pattern(5)), Large("f16", n)
     strides = {"stride_a": (PITCH, 1), "stride_b": (0, 1), "stride_y": (COLUMNS, 1)}
@@ -67,12 +67,12 @@ def test_lerp_strided(library):
 
 
 def test_lerp_strided_reaching_far(library):
-    """Few elements, whose offsets need more than 32 bits, forwards and backwards."""
+    """Few elements at offsets that need more than 32 bits, forwards and backwards."""
     shape, far = (5, 1003), 2**29 + 7
     span = 4 * far + 1003
     a, b, y = Large("f16", span, pattern(6)), Large("f16", 5 * 1003, pattern(7)), Large("f16", 5 * 1003)
     strides = {"stride_a": (far, 1), "stride_b": (-1003, 1), "stride_y": (1003, 1)}
-    last_row = b.cell(4 * 1003)  # the first that the op sees
+    last_row = b.cell(4 * 1003)  # the first element of the view
     values = {"numel": 5 * 1003, "rank": 2, "shape": shape, **strides, "a": a, "b": last_row, "y": y, "p": WEIGHT}
     call(library, "binary_lerp_f16_strided", values)
     row, column = np.divmod(np.arange(5 * 1003), 1003)
@@ -128,8 +128,8 @@ def test_repeat_backward(library, with_workspace):
     down, across = np.divmod(np.arange(repeats[0] * repeats[1]), repeats[1])
     for row in (0, 1, shape[0] // 2, shape[0] - 1):
         at = (row + down * shape[0])[:, None] * wide[1] + (across * shape[1])[:, None] + np.arange(shape[1])
-        terms = dy.values_at(at)
-        compare("dx", dx, row * shape[1], Expected(terms.sum(0), len(down), np.abs(terms).sum(0)), "total")
+        summands = dy.values_at(at)
+        compare("dx", dx, row * shape[1], Expected(summands.sum(0), len(down), np.abs(summands).sum(0)), "total")
 
 
 B, H, Q, K = 2, 16, 4096, 16_400
@@ -158,7 +158,7 @@ def test_alibi(library):
 
 @pytest.mark.parametrize("with_workspace", [False, True])
 def test_alibi_backward(library, with_workspace):
-    """dy repeats the key axis: one row of random values for all queries, so its sums are known exactly."""
+    """dy repeats one row of random values for all queries, so that its sums are known exactly."""
     n = B * H * Q * K
     dy, da, dslope = Large("bf16", n, pattern(13, K) + 1), Large("bf16", n), Large("bf16", H)
     workspace = large_workspace(library, "alibi_backward_bf16", SCORES) if with_workspace else None
@@ -193,8 +193,8 @@ def test_segment_sum(library, op, with_workspace):
     tolerance = "total" if with_workspace or op == "segment_sum" else "atomic_total"
     for s in SAMPLE:
         rows = np.flatnonzero(ids == s)
-        terms = x.values_at(rows[:, None] * D + np.arange(D))
-        compare("output", output, s * D, Expected(terms.sum(0), len(rows), np.abs(terms).sum(0)), tolerance)
+        summands = x.values_at(rows[:, None] * D + np.arange(D))
+        compare("output", output, s * D, Expected(summands.sum(0), len(rows), np.abs(summands).sum(0)), tolerance)
 
 
 @pytest.mark.parametrize("op", ["segment_sum_backward", "unsorted_segment_sum_backward"])
@@ -230,8 +230,8 @@ def test_embedding_bag(library):
     weight, out = Large("bf16", E * D, pattern(17)), Large("bf16", BAGS * D)
     call(library, "embedding_bag_i64idx_bf16", {**values, "weight": weight, "out": out})
     for b in range(0, BAGS, 7):
-        terms = weight.values_at(indices[b * LENGTH : (b + 1) * LENGTH, None] * D + np.arange(D)) / LENGTH
-        compare("out", out, b * D, Expected(terms.sum(0), LENGTH, np.abs(terms).sum(0)), "mean")
+        summands = weight.values_at(indices[b * LENGTH : (b + 1) * LENGTH, None] * D + np.arange(D)) / LENGTH
+        compare("out", out, b * D, Expected(summands.sum(0), LENGTH, np.abs(summands).sum(0)), "mean")
 
 
 @pytest.mark.parametrize("with_workspace", [False, True])
@@ -245,17 +245,17 @@ def test_embedding_bag_backward(library, with_workspace):
     touched = np.unique(indices)
     for row in (*touched[:20], *touched[-80:], *np.setdiff1d(np.arange(100), touched)[:5]):
         bags = np.flatnonzero(indices == row) // LENGTH
-        terms = dout.values_at(bags[:, None] * D + np.arange(D)) / LENGTH
-        size = np.abs(terms).sum(0)
-        compare("dweight", dweight, row * D, Expected(terms.sum(0), len(bags) + 1, size, size), tolerance)
+        summands = dout.values_at(bags[:, None] * D + np.arange(D)) / LENGTH
+        size = np.abs(summands).sum(0)
+        compare("dweight", dweight, row * D, Expected(summands.sum(0), len(bags) + 1, size, size), tolerance)
 
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_last_positions_of_an_int32(library, backward):
-    """A bag that ends at index 2^31 - 1, where a step of several indices leaves 32 bits."""
+    """A bag that ends at index 2^31 - 1, where a step of several indices overflows 32 bits."""
     total, length, rows, width = 2**31 - 1, 13, 101, 5
     indices = Large("i32", total, np.arange(rows))
-    kept = indices.values_at(np.arange(total - length, total)).astype(int)
+    valid = indices.values_at(np.arange(total - length, total)).astype(int)
     values = {
         "total_indices": total, "num_embeddings": rows, "embedding_dim": width, "num_bags": 1, "mode": 0,
         "padding_idx": -1, "indices": indices, "offsets": Large("i32", 1, np.array([total - length])),
@@ -264,10 +264,10 @@ def test_last_positions_of_an_int32(library, backward):
         dout, dweight = Large("f32", width, pattern(19, width)), Large("f32", rows * width, byte=0)
         call(library, "embedding_bag_backward_f32", {**values, "dout": dout, "dweight": dweight})
         want = np.zeros((rows, width))
-        np.add.at(want, kept, dout.values_at(np.arange(width)))
+        np.add.at(want, valid, dout.values_at(np.arange(width)))
         compare("dweight", dweight, 0, Expected(want.ravel(), 2, np.abs(want).ravel()), "atomic_total")
     else:
         weight, out = Large("f32", rows * width, pattern(20)), Large("f32", width)
         call(library, "embedding_bag_f32", {**values, "weight": weight, "out": out})
-        terms = weight.values_at(kept[:, None] * width + np.arange(width))
-        compare("out", out, 0, Expected(terms.sum(0), length, np.abs(terms).sum(0)), "total")
+        summands = weight.values_at(valid[:, None] * width + np.arange(width))
+        compare("out", out, 0, Expected(summands.sum(0), length, np.abs(summands).sum(0)), "total")

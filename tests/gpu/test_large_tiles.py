@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of so many tiles that blocks have those of 128 x 128 (native/gemm/tiled/matmul_mma.cuh).
+"""GEMM of so many tiles that blocks take those of 128 x 128 (native/gemm/tiled/matmul_mma.cuh).
 
-Their sides and terms are no multiples of a tile's, while rows begin at multiples of 16 bytes, and are copied as such.
+M, N and K are no multiples of a tile's, while rows begin at multiples of 16 bytes and are loaded as vectors.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from cases.gemm_scaled import MATRICES, scaled
 from harness import OPS
 
 SIZE, GAP, OWN = (1537, 1665, 65), 7, 1  # OWN: this library's kernels
-WIDE = 15  # the gap for factors of a byte
+WIDE = 15  # the gap for 8-bit operands
 LAYOUTS = {"rrr": 0, "rcr": 1, "crr": 2, "ccr": 3}
 MAKERS = {
     "gemm_epilogue_bf16": lambda d, layout: epilogue(d, *SIZE, layout=layout, gap=GAP, activation=3),
@@ -34,7 +34,7 @@ MAKERS = {
 @pytest.mark.parametrize("op", MAKERS)
 def test_large_tiles(library, op, layout):
     if op.startswith("grouped") and layout[0] == "c":
-        layout = "rrr"  # it has no other
+        layout = "rrr"  # grouped GEMM has no column-major A
     row, slots = OPS[op]
     problem = MAKERS[op](Draw(slots, f"{op} of large tiles"), LAYOUTS[layout])
     if "backend" in problem.scalars:
@@ -42,5 +42,5 @@ def test_large_tiles(library, op, layout):
     call = prepare(library, op, problem, "full")
     case = CASES[row.name]
     if op.startswith("gemm_scaled"):
-        case = dataclasses.replace(case, tolerance={"d": "cut_product"})  # by warp groups, where the chip has them
+        case = dataclasses.replace(case, tolerance={"d": "truncated"})  # warpgroup kernels, where the chip has them
     check(library, case, op, problem, call, "full", call.run())

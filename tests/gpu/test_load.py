@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What promises the same bits gives them while other streams keep the chip busy with launches of the same op."""
+"""Deterministic ops give the same bits while other streams keep the chip busy with launches of the same op."""
 
 import contextlib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense problems so large that each thread takes several vectors, with and without elements after the last one."""
+"""Dense problems so large that each thread takes several vectors, with and without a tail."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cases import CASES, Draw
 from harness import OPS, launch, width
 from harness.outcomes import check_outcome
 
-# Vectors from which a launch does so (core/pointwise/pointwise_cuda.cuh), a whole number of blocks and a part of one.
+# The least vectors for which a launch does so (core/pointwise/pointwise_cuda.cuh): whole blocks and a part of one.
 VECTORS = 2**17 + 6 * 128 + 77
 
 UNARY = ("unary_neg_f32", "unary_gelu_bf16", "unary_tanh_f16", "unary_sqrt_f64", "unary_neg_i8", "unary_powf_bf16")
@@ -17,12 +17,12 @@ OTHER = ("ternary_fma_f32", "ternary_addcmul_backward_f32", "where_f32", "cast_f
          "fill_u8", "affine_bf16", "binary_lerp_f32", "binary_lerp_backward_f16")  # fmt: skip
 
 
-@pytest.mark.parametrize("rest", [0, 1])
+@pytest.mark.parametrize("tail", [0, 1])
 @pytest.mark.parametrize("op", [*UNARY, *BINARY, *BACKWARD, *OTHER])
-def test_many_vectors(library, op, rest):
+def test_many_vectors(library, op, tail):
     row, slots = OPS[op]
     case = CASES[row.name]
     make = case.problems[case.plain]
     widest = max(width(array.dtype) for array in make(Draw(slots, 0)).arrays.values())
-    problem = make(Draw(slots, rest), n=16 // widest * VECTORS + rest)
+    problem = make(Draw(slots, tail), n=16 // widest * VECTORS + tail)
     check_outcome(library, case, op, problem, launch(library, op, problem), None)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans of few long rows, whose tiles wait in shared memory (core/scan/scan_staged.cuh), the last of them a part."""
+"""Scans of few long rows, whose tiles are staged in shared memory (core/scan/scan_staged.cuh), with a partial last
+tile."""
 
 import pytest
 
@@ -8,18 +9,18 @@ from cases.scan import forward
 from harness import OPS, launch, width
 from harness.outcomes import check_outcome
 
-TILES, VECTORS = 264, (10, 8)  # fewer tiles have another kernel; vectors of 16 bytes of a thread, by axis
+TILES, VECTORS = 264, (10, 8)  # with fewer tiles another kernel runs; 16-byte vectors per thread, by axis
 BOTH = {"x": {"flip": (0, 1)}, "y": {"flip": (0, 1)}}
 GAPS = {"x": {"gap": 1}, "y": {"gap": 2}}
 PADDED = {"x": {"pad": 16}, "y": {"pad": 32}}
 
 
-def check(library, op, axis, rows, rest, options):
+def check(library, op, axis, rows, tail, options):
     row, slots = OPS[op]
-    draw = Draw(slots, f"{op} {axis} {rows} {rest}")
+    draw = Draw(slots, f"{op} {axis} {rows} {tail}")
     groups, threads = (rows, 256) if axis == 1 else (-(-rows // 32), 8)
     tile = threads * VECTORS[axis] * (16 // width(draw.dtype))
-    length = max(2, -(-TILES // groups)) * tile + rest
+    length = max(2, -(-TILES // groups)) * tile + tail
     problem = forward(draw, (rows, length) if axis == 1 else (length, rows), axis, **options)
     outcome = launch(library, op, problem, workspace="full")
     check_outcome(library, CASES[row.name], op, problem, outcome, "full")
@@ -27,10 +28,10 @@ def check(library, op, axis, rows, rest, options):
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True}, BOTH, GAPS, PADDED, {"kind": "infinite"}],
                          ids=["dense", "back", "flipped", "gaps", "padded", "infinite"])  # fmt: skip
-@pytest.mark.parametrize(("axis", "rows", "rest"), [(1, 1, 0), (1, 3, 77), (0, 32, 3), (0, 40, 0)])
+@pytest.mark.parametrize(("axis", "rows", "tail"), [(1, 1, 0), (1, 3, 77), (0, 32, 3), (0, 40, 0)])
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16"])
-def test_layouts(library, op, axis, rows, rest, options):
-    check(library, op, axis, rows, rest, options)
+def test_layouts(library, op, axis, rows, tail, options):
+    check(library, op, axis, rows, tail, options)
 
 
 @pytest.mark.parametrize(("axis", "rows"), [(1, 1), (0, 64)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls enqueue and return, on the stream they are given; NULL is the calling thread's own."""
+"""Calls enqueue on the given stream and return; NULL is the calling thread's own stream."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,8 +22,8 @@ from harness import cuda_check
 
 
 @pytest.mark.parametrize(("op", "workspace"), variants())
-def test_returns_while_the_stream_is_held_back(library, op, workspace):
-    """Nothing waits, allocates or copies behind the caller's back, and nothing is written before its turn."""
+def test_returns_while_the_stream_is_blocked(library, op, workspace):
+    """Calls neither wait, allocate nor copy synchronously, and nothing is written before the stream gets there."""
     case, problem = problem_of(op)
     warm = prepare(library, op, problem, workspace)  # a kernel's first use may load it, which waits for the device
     outcome = check(library, case, op, problem, warm, workspace, warm.run())
@@ -61,7 +61,7 @@ OWN_STREAM = [(op, w) for op, w in full_variants() if op.endswith("_f32") or "_f
 
 @pytest.mark.parametrize(("op", "workspace"), OWN_STREAM)
 def test_null_is_the_stream_of_the_thread(library, op, workspace):
-    """With this thread's default stream held back, a call here waits its turn and one in another thread runs."""
+    """With this thread's default stream blocked, a call here waits and a call in another thread runs."""
     case, problem = problem_of(op)
     warm = prepare(library, op, problem, workspace)
     outcome = check(library, case, op, problem, warm, workspace, warm.run())
@@ -84,7 +84,7 @@ def test_null_is_the_stream_of_the_thread(library, op, workspace):
 
 
 def test_many_threads(library):
-    """Each thread has its stream and its error text."""
+    """Each thread has its own stream and its own error text."""
 
     def body(k):
         op = ("segment_sum_f32", "alibi_backward_bf16", "binary_lerp_f16", "embedding_bag_f64")[k % 4]

@@ -26,7 +26,7 @@ def listed(result):
 
 @pytest.mark.parametrize("name", specs())
 def test_every_operator(name):
-    """What it computes on the host, and where PyTorch has its tensors."""
+    """An operator computes on the device what it computes on the host."""
     arguments, numbers = arguments_of(name)
     got = listed(getattr(bt, name)(*arguments, **numbers))
     host = [argument.cpu() if isinstance(argument, torch.Tensor) else argument for argument in arguments]
@@ -43,7 +43,7 @@ def has_gradient(name):
 
 @pytest.mark.parametrize("name", [name for name in specs() if has_gradient(name)])
 def test_gradients(name):
-    """Those of the same call on the host."""
+    """Gradients equal those of the same call on the host."""
     found = []
     for device in ("cuda", "cpu"):
         arguments, numbers = arguments_of(name)
@@ -133,6 +133,6 @@ def test_opcheck(name):
                           test_utils=("test_schema", "test_faketensor"))  # fmt: skip
 
 
-def test_host_and_device_do_not_meet():
+def test_host_and_device_do_not_mix():
     with pytest.raises(bk.InvalidProblemError, match="is in cpu memory"):
         bk.add(torch.ones(3), torch.ones(3, device="cuda"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's own libraries behind core/vendor/vendor.h: what its table says of them, and what its handles rely on."""
+"""NVIDIA's libraries behind core/vendor/vendor.h: the entries of its table, and the guarantees that its handles rely
+on."""
 
 import ctypes
 import subprocess
@@ -14,7 +15,7 @@ from baracuda import _vendor
 from harness import cuda_check
 
 KEYS = ("cublasLt", "cudnn", "cufft", "cusolver", "nccl")
-# What tells the version, whether through a pointer, what makes a handle, what gives it a stream.
+# the functions that return the version (and whether through a pointer), make a handle, and set its stream
 FUNCTIONS = {
     "cublasLt": ("cublasLtGetVersion", False, "cublasLtCreate", None),
     "cudnn": ("cudnnGetVersion", False, "cudnnCreate", "cudnnSetStream"),
@@ -26,7 +27,7 @@ MAJOR_UNIT = {"cufft": 1000, "cusolver": 1000}
 
 
 def opened(library, key):
-    """First soname that the loader knows after preload(), and the library; None where it is not installed."""
+    """The first soname that is loaded after preload(), and the library; None where it is not installed."""
     try:
         _vendor.preload(library, key)
     except bk.UnsupportedError as error:
@@ -62,7 +63,7 @@ def test_version(library, key):
 
 @pytest.mark.parametrize("key", [key for key in KEYS if FUNCTIONS[key][2]])
 def test_handle_beside_a_capture(library, key):
-    """Made in the relaxed mode and given the captured stream, a handle leaves another thread's capture alone."""
+    """A handle made in the relaxed mode and set to a captured stream leaves another thread's capture alone."""
     if not (found := opened(library, key)):
         return
     _, _, create, set_stream = FUNCTIONS[key]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory between pages that nobody may touch: an access past an array's end is a segmentation fault."""
+"""Memory between guard pages: an access past an array's end is a segmentation fault."""
 
 import ctypes
 import mmap

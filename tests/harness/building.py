@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs make and other programs of the build, in an environment that is not that of the tests."""
+"""Runs make and other programs of the build, in an environment without the tests' variables."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles programs against the header, strictly, and runs them with a library."""
+"""Compiles programs against the header, with warnings as errors, and runs them with a library."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ def compiler(variable: str, default: str) -> list[str]:
 
 
 def compile_strictly(command: list[str], *arguments: object) -> None:
-    # A sanitizer preloaded into the tests is not for the compiler.
+    # A sanitizer that is preloaded into the tests must not be loaded into the compiler.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     result = subprocess.run(
         [*command, *STRICT, *map(str, arguments)], env=environment, capture_output=True, text=True, check=False

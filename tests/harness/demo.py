@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the demo as a user does, and reads what it prints."""
+"""Starts the demo as a user does, and reads its output."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ def run_demo(*options: str) -> subprocess.CompletedProcess:
 
 
 def shares(output: str) -> tuple[float, float]:
-    """Accuracy, and that of the commonest label."""
+    """The accuracy, and that of always guessing the most frequent label."""
     found = re.search(r"held-out accuracy: ([\d.]+) \(always the commonest label: ([\d.]+)\)", output)
     assert found, output
     return float(found[1]), float(found[2])

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of ops of most families, right and wrong, on memory that ends where an operand ends.
+"""Fuzzes ops of most families with valid and invalid calls, on memory that ends where an operand ends.
 
 usage: python -m harness.fuzz --seed S [--first K] [--calls N] [--log FILE]
 
 Call number k of a seed does not depend on those before it: `--first k --calls 1` repeats it. Each starts as a problem
 of the row, drawn from the op table; then a few things are changed: a scalar, an entry of a host array, a pointer, the
-workspace. What must hold whatever the arguments:
+workspace. These guarantees hold for any arguments:
 
 - the status is one of 0 to 4;
 - after a failure no byte has changed, and the text has the op's name and one of its arguments';
@@ -13,8 +13,8 @@ workspace. What must hold whatever the arguments:
 - what _can_implement refuses _run refuses, and both refuse an operand of more than 2^47 bytes;
 - a number that _can_implement takes is refused by both or by neither.
 
-The log has the call that is being made, for whoever finds this process dead. With a CUDA library, which would be given
-host memory here, only calls are made that _can_implement refuses.
+The log has the call that is being made, so that a crash can be traced. With a CUDA library, which cannot be given host
+memory, only calls that _can_implement refuses are made.
 """
 
 import argparse
@@ -40,20 +40,20 @@ MOST_BYTES = 2**47
 SLOT_PAGES = 16
 EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**47, 2**60, -(2**60), 2**62, 2**63 - 1,
             -(2**63), -(2**63) + 1)  # fmt: skip
-# Ops of which the table does not say where all operands lie: they compute it. Cases alone try them.
+# The table does not determine the memory of all operands of these ops, which compute it; cases alone try them.
 UNDRAWN_OPS = (
     "col2im", "concat", "contiguize", "flip", "im2col", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold",
     "write_slice",
 )  # fmt: skip
-# Nothing can be known of what lists of addresses on the device point to.
+# Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]
-PLACED = re.compile(r" with (\w+) along (\w+)$")
+INDEXED = re.compile(r" with (\w+) along (\w+)$")
 INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 
 
 @dataclasses.dataclass
 class Call:
-    """Arguments by name. Of a pointer: its address, and the slot that its memory is in."""
+    """Arguments by name. A pointer has an address, and a slot that its memory is in."""
 
     op: str
     scalars: dict[str, int | float]
@@ -70,13 +70,13 @@ class Call:
 # --- problems --------------------------------------------------------------------------------------------------------
 
 
-def placed_extents(extents: list[int], words: str, numbers) -> list[int]:
-    """Of an operand that an index chooses elements of: its own extent along the axis."""
-    placed = PLACED.search(words)
-    if not placed or not 0 <= numbers[placed[2]] < len(extents):
+def indexed_extents(extents: list[int], words: str, numbers) -> list[int]:
+    """The extents of an indexed operand, whose extent along the axis is its own."""
+    indexed = INDEXED.search(words)
+    if not indexed or not 0 <= numbers[indexed[2]] < len(extents):
         return extents
-    axis = numbers[placed[2]]
-    return [*extents[:axis], numbers[placed[1]], *extents[axis + 1 :]]
+    axis = numbers[indexed[2]]
+    return [*extents[:axis], numbers[indexed[1]], *extents[axis + 1 :]]
 
 
 def draw_host(rng, row) -> tuple[dict, dict]:
@@ -84,25 +84,25 @@ def draw_host(rng, row) -> tuple[dict, dict]:
     shape = small_shape(rng)
     names = [p.name for p in row.problem]
     counted = names[0]
-    host, factors = {}, None
+    host, repeats = {}, None
     for p in row.problem:
         if p.direction == "host" and p.name.endswith("shape"):
             host[p.name] = list(shape)
         elif p.name == "repeats":
-            factors = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
+            repeats = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
-    # Along axes where outputs stand still.
-    sums = bool(row.workspace) and not factors and not any(p.role == "axis" for p in row.problem)
-    moves = {}
+    # axes along which outputs have stride 0
+    sums = bool(row.workspace) and not repeats and not any(p.role == "axis" for p in row.problem)
+    axis_scalars = {}
     for p in row.pointers:
-        if placed := PLACED.search(p.shape):
-            moves = {placed[1]: int(rng.integers(0, 9)), placed[2]: int(rng.integers(0, max(len(shape), 1)))}
+        if indexed := INDEXED.search(p.shape):
+            axis_scalars = {indexed[1]: int(rng.integers(0, 9)), indexed[2]: int(rng.integers(0, max(len(shape), 1)))}
     for p in (p for p in row.pointers if f"stride_{p.name}" in names):
-        own = placed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, moves)
-        wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
+        own = indexed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, axis_scalars)
+        wide = [e * f for e, f in zip(own, repeats)] if repeats and "repeats" in p.shape else own
         host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
-    scalars = {counted: math.prod(shape), "rank": len(shape), **moves}
+    scalars = {counted: math.prod(shape), "rank": len(shape), **axis_scalars}
     if "scan_axis" in names:
         axis = scalars["scan_axis"] = int(rng.integers(0, max(len(shape), 1)))
         scalars["scan_extent"] = shape[axis] if shape else 1
@@ -129,7 +129,7 @@ def draw_host(rng, row) -> tuple[dict, dict]:
         for name in ("x", "dx"):
             if f"{name}_half_offset" in names:
                 strides = host[f"stride_{name}"]
-                # beyond everything that the first half reaches, so that the halves share nothing
+                # behind all that the first half reaches, so that the halves do not overlap
                 reach = sum(abs(s) * e for s, e in zip(strides, shape)) + 1
                 scalars[f"{name}_half_offset"] = reach if rng.random() < 0.8 else int(rng.integers(-9, 10))
     return scalars, host
@@ -170,14 +170,14 @@ def draw_flat(rng, row) -> dict:
 
 
 def narrow_extents(names) -> dict[str, int]:
-    """Of products whose elements share bytes or scales."""
+    """Extents of GEMM whose elements share bytes or scales."""
     if "groupsize" in names:
         groups = 1 if names["groupsize"] == -1 else names["K"] // 128
         return {"strips": names["K"] // 16, "words": 2 * names["N"], "groups": groups, "locks": 0}
     if "group_size" in names:
-        terms, turn = names.get("IC", names.get("K")), 2 if names["group_size"] == 64 else 1
-        words = -(-terms * turn // 128 // (8 * turn)) * turn if terms > 0 else terms
-        return {"words": terms // 8, "zero_words": words, "scale_columns": 8 * words}
+        k, multiple = names.get("IC", names.get("K")), 2 if names["group_size"] == 64 else 1
+        words = -(-k * multiple // 128 // (8 * multiple)) * multiple if k > 0 else k
+        return {"words": k // 8, "zero_words": words, "scale_columns": 8 * words}
     k, n = names.get("k", 0), names.get("n", 0)
     if "scaling" in names:
         blocks, m = -(-k // 128), names["m"]
@@ -189,7 +189,7 @@ def narrow_extents(names) -> dict[str, int]:
 
 
 def draw_narrow(rng, row, scalars) -> None:
-    """Extents that such products take."""
+    """Sets extents that such GEMM takes."""
     words = {word for p in row.pointers for word in p.shape.split(", ")}
     if "groupsize" in scalars:
         scalars |= {"N": 64 * int(rng.integers(1, 3)), "K": 128 * int(rng.integers(1, 3))}
@@ -205,7 +205,7 @@ def draw_narrow(rng, row, scalars) -> None:
 
 
 def draw_features(rng, row, scalars) -> None:
-    """Of rotary embeddings: features in pairs, whole rows, and strides of views."""
+    """Arguments of rotary embeddings: features in pairs, whole rows, and strides of views."""
     if not row.pattern.startswith("rope"):
         return
     features = "head_dim" if "head_dim" in scalars else "d"
@@ -224,20 +224,20 @@ def draw_features(rng, row, scalars) -> None:
 
 
 def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
-    """Extents and strides of an operand with a pitch, as it lies."""
+    """Extents and strides of an operand with a pitch, as stored."""
     names = scalars | narrow_extents(scalars)
     extents = [names[e] for e in p.shape.split(", ")]
     if (p.name.rstrip("12"), scalars.get("layout")) in (("a", 2), ("a", 3), ("b", 1), ("b", 3)):
         extents[-2:] = reversed(extents[-2:])
         packed = {"half_n": "half_k", "bytes_of_n": "bytes_of_k"}.get(p.shape.split(", ")[-1])
-        if packed:  # elements share bytes along k
+        if packed:  # elements share bytes along K
             extents[-2:] = names["n"], names[packed]
     strides = [scalars[f"ld{p.name}"], 1]
     return extents, [scalars[f"stride_{p.name}"], *strides] if len(extents) == 3 else strides
 
 
 def draw_pitches(rng, row, scalars) -> None:
-    """Rows of matrices with and without gaps, matrices in any order."""
+    """Matrices with and without gaps between rows, in any order."""
     for name in ("layout", "scaling"):
         if name in scalars:
             scalars[name] = int(rng.integers(0, 4 if name == "layout" else 3))
@@ -262,7 +262,7 @@ def draw_call(rng, op) -> Call:
         if p.direction != "host" and p.name not in scalars:
             is_float = p.dtype_of(slots) in ("f32", "f64")
             scalars[p.name] = float(rng.choice([0.5, -2.0, 0.0])) if is_float else int(rng.integers(0, 100))
-    # A caller promises `rank` entries, whatever a change makes of the rank.
+    # A caller promises `rank` entries, so host arrays have enough for any changed rank.
     return Call(op, scalars, {name: e if e is None else e + [1] * (8 - len(e)) for name, e in host.items()})
 
 
@@ -290,11 +290,11 @@ def change_problem(rng, call: Call) -> None:
     call.changes.append(p.name)
 
 
-def change_pointer(rng, call: Call, places) -> None:
+def change_pointer(rng, call: Call, spans) -> None:
     row, slots = OPS[call.op]
     p, other = (row.pointers[k] for k in rng.integers(len(row.pointers), size=2))
     kind = rng.choice(["null", "odd", "alias", "shift"])
-    slot, (low, high) = places[p.name]
+    slot, (low, high) = spans[p.name]
     size = itemsize(p.dtype_of(slots))
     if kind == "null":
         call.pointers[p.name] = 0
@@ -303,9 +303,9 @@ def change_pointer(rng, call: Call, places) -> None:
     elif kind == "odd":
         call.pointers[p.name] += -1 if slot.holds(call.pointers[p.name] + low - 1, call.pointers[p.name]) else 1
     else:
-        # On another operand, or a few elements beside it, if what the call reaches is there.
+        # On another operand, or a few elements off it, if the memory that the call reaches is there.
         at = call.pointers[other.name] + (int(rng.integers(-9, 10)) * size if kind == "shift" else 0)
-        if at and places[other.name][0].holds(at + low, at + high):
+        if at and spans[other.name][0].holds(at + low, at + high):
             call.pointers[p.name] = at
     call.changes.append(f"{kind} {p.name}")
 
@@ -314,7 +314,7 @@ def change_pointer(rng, call: Call, places) -> None:
 
 
 def computed_extents(names) -> dict[str, int]:
-    """Those that the op makes of its arguments."""
+    """Extents that the op computes from its arguments."""
     if "select_dim" in names:
         axis, shape, rank = names["select_dim"], names["out_shape"], names["rank"]
         return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
@@ -329,28 +329,28 @@ def computed_extents(names) -> dict[str, int]:
         return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:
         return {}
-    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names) * names.get(
+    count = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names) * names.get(
         "inner_extent", 1
     )
     return {
-        "results": terms if names["reduction_mode"] == 0 else 1,
+        "results": count if names["reduction_mode"] == 0 else 1,
         "states": 2 * names.get("max_target_len", 0) + 1,
     }
 
 
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
-    """Extents and strides of an operand, by the op table; None where the arguments do not say."""
+    """Extents and strides of an operand by the op table; None where the arguments do not determine them."""
     names = {**call.scalars, **call.host}
-    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.place(call, p)) is not False:
+    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.layout_of(call, p)) is not False:
         return where
     if f"stride_{p.name}" in call.host:
-        shape, _, factors = PLACED.sub("", p.shape).split(",")[0].partition(" * ")
+        shape, _, factors = INDEXED.sub("", p.shape).split(",")[0].partition(" * ")
         rank = call.scalars["rank"]
         arrays = [names[shape], names[f"stride_{p.name}"], *([names[factors]] if factors else [])]
         if not 0 <= rank <= 8 or (rank > 0 and None in arrays):
             return None
         shape, strides, *factors = ([] if rank == 0 else list(a[:rank]) for a in arrays)
-        shape = placed_extents(shape, p.shape, names)
+        shape = indexed_extents(shape, p.shape, names)
         shape = [e * f for e, f in zip(shape, factors[0])] if factors else shape
         if "twice" in p.shape:
             shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
@@ -360,7 +360,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         if any(e < 0 for e in extents):
             return None
         row, slots = OPS[call.op]
-        if p.direction.endswith("?"):  # it may have a pitch of 0; what _can_implement does not take _run refuses
+        if p.direction.endswith("?"):  # it may have a pitch of 0; _run refuses what _can_implement does not see
             low, high = reach_of(extents, strides, itemsize(p.dtype_of(slots)))
             is_unseen = f"ld{p.name}" not in [q.name for q in row.check_params]
             is_wrong = (extents[-2] > 1 and strides[-2] < extents[-1]) or high - low > MOST_BYTES
@@ -396,7 +396,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
 
 
 def reach_of(extents, strides, size: int) -> tuple[int, int]:
-    """Bytes before and after the pointer, an axis that stands still having one element."""
+    """Bytes before and after the pointer; an axis of stride 0 has one element."""
     if any(e == 0 and s != 0 for e, s in zip(extents, strides)):
         return 0, 0
     steps = [(e - 1) * s for e, s in zip(extents, strides) if e > 0]
@@ -406,7 +406,7 @@ def reach_of(extents, strides, size: int) -> tuple[int, int]:
 def cells_of(extents, strides, size: int) -> np.ndarray:
     """Offsets of every byte of the elements."""
     if any(e == 0 and s != 0 for e, s in zip(extents, strides)):
-        return np.zeros(0, np.int64)  # other strides may be more than 64 bits have
+        return np.zeros(0, np.int64)  # other strides may exceed 64 bits
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(extents, strides):
         offsets = np.add.outer(offsets, np.arange(extent if stride else min(extent, 1) or 1) * stride).ravel()
@@ -419,10 +419,10 @@ class Fuzzer:
         self.slots = [Slot(SLOT_PAGES) for _ in range(1 + max(len(ROWS[name].pointers) for name in DRAWN))]
         self.ran = 0
 
-    def place(self, rng, call: Call) -> dict:
-        """Give every pointer an address: where its operand is small, so that it begins or ends with its slot."""
+    def assign(self, rng, call: Call) -> dict:
+        """Gives every pointer an address: a small operand begins or ends with its slot."""
         row, slots = OPS[call.op]
-        places = {}
+        spans = {}
         for p, slot in zip(row.pointers, self.slots):
             dtype = p.dtype_of(slots)
             size = itemsize(dtype)
@@ -436,8 +436,8 @@ class Fuzzer:
             if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "indexing", "loss"):
                 indices = rng.integers(-2, 12, slot.size // size)
                 slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
-            places[p.name] = slot, (low, high)
-        return places
+            spans[p.name] = slot, (low, high)
+        return spans
 
     def choose_workspace(self, rng, call: Call, values) -> None:
         row, _ = OPS[call.op]
@@ -456,16 +456,16 @@ class Fuzzer:
             call.changes.append("workspace")
 
     def run(self, k: int) -> None:
-        """Call number k."""
+        """Makes call number k."""
         rng = np.random.default_rng((self.seed, k))
         instances = INSTANCES[DRAWN[k % len(DRAWN)]]
         call = draw_call(rng, instances[rng.integers(len(instances))])
         row, _ = OPS[call.op]
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
             change_problem(rng, call)
-        places = self.place(rng, call)
+        spans = self.assign(rng, call)
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
-            change_pointer(rng, call, places)
+            change_pointer(rng, call, spans)
         ffi = self.library.ffi
         values = {}
         for p in row.problem:
@@ -497,7 +497,7 @@ class Fuzzer:
         self.check_memory(call, status, before)
 
     def is_small(self, call: Call) -> bool:
-        """Whether a good call has the memory that it needs, and ends soon."""
+        """Whether a valid call has the memory that it needs, and ends soon."""
         row, slots = OPS[call.op]
         for p in row.pointers:
             where = extents_of(call, p)
@@ -530,7 +530,7 @@ class Fuzzer:
         assert status != 4 or "workspace" in call.changes, text
 
     def check_unseen(self, call: Call) -> None:
-        """What `_run` alone refuses is a pointer, or a number that `_can_implement` does not take."""
+        """Only a pointer, or a number that `_can_implement` does not take, is refused by `_run` alone."""
         text = last_error(self.library)
         assert not is_seen(call.op, text), f"can_implement takes what run refuses: {text}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random problems of norms and reductions, whose table names a mask or an axis, and where their operands lie."""
+"""Random problems of norms and reductions, whose table has a mask or an axis, and the memory of their operands."""
 
 import math
 import re
@@ -18,11 +18,11 @@ def small_shape(rng) -> list[int]:
     return shape
 
 
-def small_strides(rng, shape, may_stand: bool) -> list[int]:
-    """Of a view: axes in any order, gaps, flips, and axes that stand still."""
+def small_strides(rng, shape, may_broadcast: bool) -> list[int]:
+    """Strides of a view: axes in any order, gaps, reversed axes, and axes of stride 0."""
     strides, step = [0] * len(shape), int(rng.choice([1, 1, 1, 2]))
     for axis in rng.permutation(len(shape)) if rng.random() < 0.5 else reversed(range(len(shape))):
-        if may_stand and rng.random() < 0.25:
+        if may_broadcast and rng.random() < 0.25:
             continue
         strides[axis] = -step if rng.random() < 0.2 else step
         step = step * max(shape[axis], 1) + int(rng.choice([0, 0, 1]))
@@ -84,15 +84,16 @@ def of_axes(rng, row, names) -> tuple[dict, dict]:
         is_masked = operand is None or MASKED.match(operand.shape)
         own = whole if operand is not None and operand.shape.endswith(ALONG) else shape
         own = [1 if scalars[mask] >> d & 1 else e for d, e in enumerate(shape)] if mask and is_masked else own
-        may_stand = operand is not None and not operand.is_output
-        host[name] = small_strides(rng, own, may_stand) if operand is not None or rng.random() < 0.7 else None
+        may_broadcast = operand is not None and not operand.is_output
+        host[name] = small_strides(rng, own, may_broadcast) if operand is not None or rng.random() < 0.7 else None
     if "reduce_stride_x" in names:
         scalars["reduce_stride_x"] = host["stride_x"][axis] if shape else 1
     return scalars, host
 
 
-def place(call, p) -> tuple[list[int], list[int]] | bool | None:
-    """Extents and strides of an operand; None where the arguments do not say, False where others' rules hold."""
+def layout_of(call, p) -> tuple[list[int], list[int]] | bool | None:
+    """Extents and strides of an operand; None where the arguments do not determine them, False where the general rules
+    hold."""
     names = {**call.scalars, **call.host}
     if "rank_in" in names:
         return _of_shape(names, "input" if p.name == "src" else "output")
@@ -120,14 +121,14 @@ def _of_shape(names, kind) -> tuple[list[int], list[int]] | None:
 
 
 def _masked(names, p, mask) -> tuple[list[int], list[int]] | None:
-    """What has one element a row. The entries of its strides at the row's axes are not used."""
+    """An operand with one element per row. The entries of its strides at the row's axes are ignored."""
     rank, shape = names["rank"], names["shape"]
     if not 0 <= rank <= 8 or (rank and shape is None):
         return None
     whole = list(shape[:rank]) if rank else []
     if any(e < 0 for e in whole):
         return None
-    least = min if mask.startswith("norm") else lambda extent, one: one  # a norm has no rows of nothing
+    least = min if mask.startswith("norm") else lambda extent, one: one  # a norm has no empty rows
     extents = [least(e, 1) if names[mask] >> d & 1 else e for d, e in enumerate(whole)]
     if p.shape == "row_count":
         return [math.prod(extents)], [1]
@@ -140,7 +141,7 @@ def _masked(names, p, mask) -> tuple[list[int], list[int]] | None:
 
 
 def counts(names) -> dict[str, int]:
-    """Numbers of statistics of channels and groups."""
+    """Element counts of the statistics of channels and groups."""
     if "spatial_extent" not in names:
         return {}
     items, channels, spatial = (names[f"{axis}_extent"] for axis in ("n", "c", "spatial"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls an op by name with a Problem, on guarded memory, and says what came of it."""
+"""Calls an op by name with a Problem on guarded memory, and reports the outcome."""
 
 import ctypes
 import dataclasses
@@ -14,7 +14,7 @@ from tools.oracle.numerics import decode, is_float
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Whether this is `make san`, which makes one of the calls that touch the same memory.
+# `make san`, which makes only one of several calls that touch the same memory
 SANITIZED = hasattr(ctypes.CDLL(None), "__asan_init")
 ROWS = {row.name: row for row in _optable.rows()}
 # op -> (row, its slots: function F, dtypes T, U, I)
@@ -47,12 +47,12 @@ def host_array(ffi, param, entries):
 
 
 def entries_of(param, problem) -> list[str]:
-    """Names of the arrays of a problem that a list has: inputs[0], inputs[1] ..."""
+    """Names of a problem's arrays that belong to a list: inputs[0], inputs[1] ..."""
     return [f"{param.name}[{k}]" for k in range(problem.scalars[param.length])]
 
 
 def operands_of(row, problem) -> list[tuple[str, object]]:
-    """(name, parameter) of every array: of operands, then of the entries of lists."""
+    """Returns (name, parameter) of every array: operands first, then the entries of lists."""
     listed = [(name, p) for p in row.lists if p.name not in problem.null for name in entries_of(p, problem)]
     return [(p.name, p) for p in row.pointers] + listed
 
@@ -72,7 +72,7 @@ def scalar_arguments(library, op: str, problem) -> dict[str, object]:
 
 
 def workspace_size(library, op: str, problem) -> int:
-    """Bytes by `_workspace_size`; 0 for a row without one."""
+    """The bytes that `_workspace_size` returns; 0 for a row without one."""
     row, _ = OPS[op]
     if not row.workspace:
         return 0
@@ -81,7 +81,7 @@ def workspace_size(library, op: str, problem) -> int:
 
 
 def can_implement(library, op: str, problem) -> tuple[int, str]:
-    """Status and text; every data pointer NULL, since they are ignored."""
+    """Status and text; every data pointer is NULL, since they are ignored."""
     row, _ = OPS[op]
     values = scalar_arguments(library, op, problem)
     arguments = [library.ffi.NULL if p.is_pointer else values[p.name] for p in row.check_params]
@@ -94,9 +94,9 @@ def last_error(library) -> str:
 
 
 def is_seen(op: str, text: str) -> bool:
-    """Whether a failure is of numbers that `_can_implement` takes: the text begins with one, and names no other."""
+    """Whether a failure is about numbers that `_can_implement` takes: the text begins with one, and names no other."""
     row, _ = OPS[op]
-    lists = {p.name for p in row.lists}  # whose entries `_can_implement` does not look at
+    lists = {p.name for p in row.lists}  # `_can_implement` does not look at their entries
     seen = {p.name for p in row.check_params if not p.is_pointer and p.name not in lists}
     words = re.findall(r"[A-Za-z_]\w*", text.removeprefix(f"{op}: "))
     return words[0] in seen and not {p.name for p in row.problem} & {*words} - seen
@@ -136,7 +136,7 @@ class Launch:
                 fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
                 bits = None if array.values is None else array.bits()
                 if p.is_addresses:
-                    bits = self._place_behind(self.row.points[name][1], poison, at)
+                    bits = self._upload_pointees(self.row.points[name][1], poison, at)
                 self.buffers[name] = Guarded(
                     self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(name, 0)
                 )
@@ -148,8 +148,8 @@ class Launch:
         self._scalars = scalar_arguments(library, op, problem)
         self.arguments = self._arguments()
 
-    def _place_behind(self, name: str, poison: int, offset: int) -> np.ndarray:
-        """Puts an array that addresses are of into memory: they are those of the indices of its first axis."""
+    def _upload_pointees(self, name: str, poison: int, offset: int) -> np.ndarray:
+        """Uploads an array that addresses point into, and replaces the indices of its first axis by addresses."""
         array, offset = self.problem.behind[name], 0 if self.problem.scalars.get("is_aligned") else offset
         bits = None if array.values is None else array.bits()
         own = Guarded(self.memory, array.dtype, array.shape, array.strides, bits, poison, offset)
@@ -207,7 +207,7 @@ class Launch:
 
 
 def launch(library, op, problem, *, workspace=None, **options) -> Outcome:
-    """Run once. workspace "full" gives what `_workspace_size` asks for."""
+    """Runs once. workspace "full" gives the bytes that `_workspace_size` returns."""
     if workspace == "full":
         workspace = workspace_size(library, op, problem)
     prepared = Launch(library, op, problem, workspace=workspace, **options)
@@ -215,7 +215,7 @@ def launch(library, op, problem, *, workspace=None, **options) -> Outcome:
 
 
 def claims_determinism(library, op: str, workspace) -> bool:
-    """By the op table; the CPU library is deterministic throughout."""
+    """Whether the op table promises it; the CPU library is always deterministic."""
     claim = OPS[op][0].deterministic
     return library.backend == "cpu" or claim == "yes" or (claim == "workspace" and workspace is not None)
 

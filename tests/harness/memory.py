@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of either backend, and arrays in it with guard bytes at both ends."""
+"""Memory of either backend, and arrays in it between guard bytes."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tools.oracle.numerics import PACKED, bits_type, decode, itemsize, pack, unp
 
 GUARD = 1024  # bytes at each end; a multiple of every vector width
 NAN_POISON, FINITE_POISON = 0xFF, 0xA5
-INDEX_GUARD = 0x00  # an index read from beyond its array would be a valid one
+INDEX_GUARD = 0x00  # an index read from beyond its array would be valid
 
 
 class HostMemory:
@@ -16,7 +16,7 @@ class HostMemory:
     class Block:
         def __init__(self, nbytes: int):
             self._owner = np.empty(nbytes + 256, np.uint8)
-            address = self._owner.__array_interface__["data"][0]  # much sooner than .ctypes
+            address = self._owner.__array_interface__["data"][0]  # much faster than .ctypes
             start = -address % 256
             self._bytes = self._owner[start : start + nbytes]
             self.pointer = address + start
@@ -25,7 +25,7 @@ class HostMemory:
             self._bytes[: data.size] = data
 
         def read(self) -> np.ndarray:
-            """What is there now: memory that is not to be written to."""
+            """The current bytes, as memory that must not be written."""
             return self._bytes
 
     def allocate(self, nbytes: int) -> "HostMemory.Block":
@@ -97,18 +97,18 @@ def dense_strides(shape) -> tuple[int, ...]:
 
 
 class Guarded:
-    """An array in backend memory between guard bytes, all cells poisoned that `bits` does not set.
+    """An array in backend memory between guard bytes; all elements that `bits` does not set are poisoned.
 
     A packed dtype (s4, u4) has one axis and no strides; offset then counts bytes.
 
     strides  in elements, any sign; default row-major
-    offset   elements by which the first cell misses a 256-byte boundary
-    shift    bytes by which the pointer handed out is off (for misaligned operands)
+    offset   elements by which the first one misses a 256-byte boundary
+    shift    bytes by which the pointer is off (for misaligned operands)
     """
 
     def __init__(self, memory, dtype, shape, strides=None, bits=None, poison=NAN_POISON, offset=0, shift=0):
         self.dtype, self.shape, size = dtype, tuple(shape), itemsize(dtype)
-        self._extents = (-(-self.shape[0] // 2),) if dtype in PACKED else self.shape  # of the cells in memory
+        self._extents = (-(-self.shape[0] // 2),) if dtype in PACKED else self.shape  # extents in memory
         strides = dense_strides(self._extents) if strides is None else tuple(strides)
         empty = 0 in self.shape
         steps = [0] if empty else [(e - 1) * s for e, s in zip(self._extents, strides)]
@@ -138,12 +138,12 @@ class Guarded:
         return pack(bits) if self.dtype in PACKED else bits
 
     def set_bits(self, bits: np.ndarray) -> None:
-        """Replace the cells, here and on the device."""
+        """Replaces the elements, here and on the device."""
         self._cells(self.image)[...] = self._stored(bits)
         self.block.write(self.image)
 
     def bits(self) -> np.ndarray:
-        """The elements as they are now."""
+        """The elements as they are in memory."""
         cells = self._cells(self.block.read())
         return unpack(cells, self.shape[0]) if self.dtype in PACKED else cells.copy()
 
@@ -151,7 +151,7 @@ class Guarded:
         return decode(self.bits(), self.dtype)
 
     def check(self, name: str, *, written: bool) -> None:
-        """No byte outside the cells has changed, and no cell either unless `written`."""
+        """Asserts that no byte outside the elements has changed, and no element either unless `written`."""
         now = self.block.read()
         if (now == self.image).all():
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A problem by the CPU library with several numbers of threads, with and without a workspace."""
+"""Runs a problem on the CPU library with several numbers of threads, with and without a workspace."""
 
 import itertools
 
@@ -13,7 +13,7 @@ THREADS = (1, 2, 3)
 
 
 def check_on_threads(library, set_threads, op, make, *arguments, **options):
-    """Right, and of the same bits for any number of threads. make(draw, *arguments, **options) is the problem."""
+    """Asserts right and equal results for any number of threads. make(draw, *arguments, **options) is the problem."""
     row, slots = OPS[op]
     case = CASES[row.name]
     problem = make(Draw(slots, f"{op} {arguments}"), *arguments, **options)

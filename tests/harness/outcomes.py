@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds what a launch has written to the reference of its case."""
+"""Compares the results of a launch with the reference of its case."""
 
 import tolerances
 

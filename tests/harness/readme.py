@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that the README shows."""
+"""The programs of the README."""
 
 import re
 

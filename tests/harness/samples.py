@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of every function on arrays: small ones, of float64 where it takes that, on which it is smooth."""
+"""Sample arguments of every function on arrays: small, in float64 where it takes that, and where it is smooth."""
 
 import dataclasses
 import itertools
@@ -10,7 +10,7 @@ import numpy as np
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda.dtypes import as_element
 
-# Where the functions of the sample values, between 0.2 and 0.8, are not what is to be tried.
+# Values for functions that are not to be tried on the sample values, between 0.2 and 0.8.
 DOMAINS = {"acosh": (1.2, 2.0), "logit": (0.3, 0.7)}
 OPERANDS = ("x", "y", "u", "dy", "sum", "dsum", "residual", "bias", "mask", "v")
 SHAPES = {
@@ -68,7 +68,7 @@ STATISTICS = {
     "group_norm_channels_last_backward": (2, 2),
     "instance_norm_channels_last_backward": (2, 4),
 }
-EXTENTS = {  # of losses
+EXTENTS = {  # extents of losses
     "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
     "max_target_len": 2, "states": 5,
 }  # fmt: skip
@@ -79,7 +79,7 @@ NUMBERS = {
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0,
 }  # fmt: skip
-NAMED = {  # shapes, and the numbers that follow from none
+NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
     "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
@@ -102,16 +102,16 @@ NAMED = {  # shapes, and the numbers that follow from none
     "scatter": ({}, {"size": 4}),
     **dict.fromkeys(("put", "put_add"), ({}, {"size": 12})),
     **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
-    "masked_select": ({}, {"max_selected": 8}),  # as many as there are: what is behind them is not written
+    "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
-        f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
+        f"{order}segment_{reduction}": ({"x": (4, 3)}, {"num_segments": 3})
         for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
+        for reduction in ("sum", "mean", "max", "min", "prod")
     },
     **{
-        f"{order}segment_{fold}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
+        f"{order}segment_{reduction}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
         for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
+        for reduction in ("sum", "mean", "max", "min", "prod")
     },
 }
 INDICES = {
@@ -131,13 +131,13 @@ INDICES = {
 
 @dataclasses.dataclass
 class Sample:
-    """arrays and numbers by name, in the order of the spec. An array that is left out is None; a dtype is NumPy's."""
+    """Arrays and numbers by name, in the order of the spec. An array that is left out is None; a dtype is NumPy's."""
 
     arrays: dict[str, Any]
     numbers: dict[str, Any]
 
     def arguments(self, name, array=lambda value: value, dtype=lambda value: value):
-        """(positional arguments, options), arrays and dtypes converted."""
+        """Returns (positional arguments, options), arrays and dtypes converted."""
         values = {key: value if value is None else array(value) for key, value in self.arrays.items()}
         values |= {key: dtype(value) if key == "dtype" else value for key, value in self.numbers.items()}
         spec = specs()[name]
@@ -170,7 +170,7 @@ def array_of(spec, position, rng):
     if dtype.kind == "f":
         return np.asarray(rng.random(shape) * (high - low) + low, dtype)
     if dtype.kind == "b" and argument.name == "mask":
-        if "log" in spec.name:  # where an element is masked the logarithm is -inf
+        if "log" in spec.name:  # a masked element has a logarithm of -inf
             return np.ones(shape, dtype)
         return np.arange(np.prod(shape)).reshape(shape) % 3 != 1
     return np.asarray(rng.integers(0, {"b": 2, "i": 3}.get(dtype.kind, 5), shape), dtype)
@@ -208,7 +208,7 @@ def shape_of(spec, position):
 
 
 def grouped_products(rng) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Operands of grouped_gemm in float32, and of the sum of its squares the gradients by a and b in float64."""
+    """Operands of grouped_gemm in float32, and the gradients of the sum of its squares by a and b in float64."""
     a, b, offsets = rng.random((5, 4), np.float32), rng.random((3, 4, 2), np.float32), np.array([0, 2, 2, 5], np.int32)
     rows = [slice(*pair) for pair in itertools.pairwise(offsets)]
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hypothesis draws for the tests of properties, and how a problem so drawn is held to its reference."""
+"""Hypothesis strategies of the property tests, and the comparison of a drawn problem with its reference."""
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st

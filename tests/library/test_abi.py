@@ -71,7 +71,7 @@ def test_header_declares_every_function_of_every_op(header):
 
 
 def test_library_lists_the_header(library, header):
-    """In header order, and every name resolves."""
+    """The list is in header order, and every name resolves."""
     declared = re.findall(r"^BARACUDA_API [^;(]*?(\w+)\(", header, flags=re.MULTILINE)
     lib, ffi = library.lib, library.ffi
     count = lib.baracuda_kernels_symbol_count()
@@ -88,7 +88,7 @@ def test_library_exports_the_header_alone(library, header):
 
 
 def test_libraries_built_here_agree(header):
-    """The CPU's and the GPU's library, as far as they are built; at least the one under test is."""
+    """The CPU's and the GPU's library agree, as far as they are built; at least the one under test is."""
     built = sorted(ROOT.glob("build/*/libbaracuda_kernels.so"))
     for path in built:
         assert check_abi.differences(header, path) == [], path
@@ -186,7 +186,7 @@ def test_every_line_documents_its_row(header):
             assert f"{p.name}: {p.dtype} [{p.shape}]" in flat, f"{row.name}: {p.name}"
 
 
-# --- What a row says -------------------------------------------------------------------------------------------------
+# --- Tables ---------------------------------------------------------------------------------------------------------
 
 TABLE = """[f_{F}_{T}]
 F =
@@ -235,7 +235,7 @@ doc = y = h(x)
 
 @pytest.fixture
 def read_text(tmp_path):
-    """The rows of a table of this text, by name."""
+    """Returns a function from the text of a table to its rows by name."""
     abi_table = importlib.import_module("abi_table")
 
     def read(text):

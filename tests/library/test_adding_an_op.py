@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function is a line of a table and functors in the header above it: neither is there without the other."""
+"""A function is a row entry of a table and functors in the header above it: neither exists without the other."""
 
 import importlib
 import pathlib
@@ -18,7 +18,7 @@ HELPERS = {  # functors of bk::op that are parts of others
 
 
 def functors(text):
-    """What a header defines in bk::op that can be called, or mirrors what can."""
+    """The structs of bk::op in a header that are callable or name a Mirror, and the aliases."""
     (inside,) = re.findall(r"^namespace (?:bk::)?op {\n(.*?)^}  // namespace", text, flags=re.M | re.S) or [""]
     structs = re.findall(r"^struct (\w+)(?: : [^{;]*)? {(.*?)};\n\n?", inside + "\n", flags=re.M | re.S)
     aliases = set(re.findall(r"^using ([A-Z]\w*) =", inside, flags=re.M))
@@ -27,7 +27,7 @@ def functors(text):
 
 
 def complaints(rows, texts):
-    """One for each function whose functor is not in its header, and one for each functor that no function names."""
+    """An error for each function whose functor is not in its header, and for each functor that no function names."""
     defined = {name: set(re.findall(r"^(?:struct|using) (\w+)", text, flags=re.M)) for name, text in texts.items()}
     named, found = set(), set()
     for row in rows:
@@ -96,7 +96,7 @@ UNNAMED = "no row has {} of exponential.h: a line of its table, or the gradient 
     (FUNCTORS["Log1pBackward"], "",
      ["exponential.h has no Log1pBackward, which [unary_{F}_backward_{T}] of unary_backward.abi needs"]),
 ])  # fmt: skip
-def test_what_is_missing_is_named(tmp_path, old, new, expected):
+def test_missing_parts_are_named(tmp_path, old, new, expected):
     """Each part of CONTRIBUTING's example is left out, or wrong."""
     shutil.copytree(FAMILY, tmp_path / "elementwise")
     changed = [path for path in (tmp_path / "elementwise").rglob("*.*") if old in path.read_text()]

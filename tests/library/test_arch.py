@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for an architecture: what the Makefile compiles them for, and which of them native/core/abi/arch.h chooses."""
+"""Files for one architecture: the chips that the Makefile compiles them for, and native/core/abi/arch.h's choice."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ FILES = ("plain", "mma_sm80", "mma_sm90a")
 
 @pytest.fixture
 def tree(tmp_path):
-    """The project with a family of three files, two of them for an architecture."""
+    """The project with a family of three files, two of them for one architecture."""
     for name in LINKS:
         link = tmp_path / name
         link.parent.mkdir(exist_ok=True)
@@ -30,7 +30,7 @@ def tree(tmp_path):
 
 
 def commands(tree: pathlib.Path, archs: str) -> dict[str, str]:
-    """By file, the command that a build would compile it with; its objects are those that it would link."""
+    """For each file the command that compiles it in a build; its objects are those that it would link."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     result = subprocess.run(
         ["make", "-n", "build/cuda/libbaracuda_kernels.so", "INNER=1", "VENV=", "NVCC=nvcc", f"CUDA_ARCHS={archs}"],
@@ -85,7 +85,7 @@ def test_compiled_for(tree, archs):
 
 @pytest.mark.parametrize("archs", CHOICES)
 def test_chosen(tree, tmp_path, archs):
-    """By device, of what a build has for its chips; the program links, so nothing that is absent is referred to."""
+    """The choice by device among the chips of a build; the program links, so that no absent file is referred to."""
     macros = re.findall(r"-DBK_HAS_\S+", commands(tree, archs)["plain"])
     program = tmp_path / "arches"
     compile_strictly(

@@ -14,7 +14,7 @@ def test_program(language, cpu_library, tmp_path):
 
 @pytest.mark.parametrize(("language", "standard"), [("c", "c99"), ("c", "c17"), ("cpp", "c++11"), ("cpp", "c++20")])
 def test_header_alone(language, standard, tmp_path):
-    """The header includes what it needs, may be included twice, and older and newer standards take it."""
+    """The header includes what it needs, may be included twice, and compiles under older and newer standards."""
     variable, default, _, _ = PROGRAMS[language]
     source = tmp_path / f"alone.{language}"
     source.write_text(2 * '#include "baracuda_kernels.h"\n' + "int alone(void);\nint alone(void) { return 0; }\n")

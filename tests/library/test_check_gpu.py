@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/check_gpu.sh: what the sanitizers get, and that a failure is told at once and kept."""
+"""tools/check_gpu.sh: the sanitizers' commands; failures are reported at once and recorded."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ def test_an_op_of_every_row():
 
 
 def check_gpu(out, stages, **environment):
-    """With a Python that fails by saying what a stage runs."""
+    """Runs the script with a stand-in for Python that fails and prints what a stage runs."""
     python = out / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "FAILED of $*"\necho last line\nexit ${STATUS:-1}\n')
     python.chmod(0o755)
@@ -43,7 +43,7 @@ def test_stages_that_fail(tmp_path):
 
 
 def test_the_suite_of_several_workers(tmp_path):
-    """Where pytest-xdist is there: the suite alone, not what is measured."""
+    """pytest-xdist, where it is installed, serves the test suite alone, not measurements."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "FAILED of $*"\n')
     python.chmod(0o755)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits of a translation unit: tools/check_units.py."""
+"""tools/check_units.py: the limits of a translation unit."""
 
 import importlib
 import os
@@ -14,7 +14,8 @@ check_units = importlib.import_module("check_units")
 
 @pytest.fixture
 def folder(tmp_path):
-    """Objects with what nvcc's have of kernels, their names and functions that launch them; times beside them."""
+    """Objects with the symbols of nvcc's: kernels, their names and functions that launch them; compile times beside
+    them."""
 
     def add(name, seconds=None, kernels=0, optimised="-O1"):
         source = tmp_path / f"{name}.c"
@@ -40,7 +41,7 @@ def folder(tmp_path):
 @pytest.mark.parametrize("optimised", ["-O0", "-Os", "-O3"])
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_kernels_are_counted(folder, optimised, count):
-    """Whatever the host's code is optimised for: CI compiles it quickly."""
+    """Kernels are counted whatever the optimisation of host code: CI compiles it quickly."""
     path = folder("unit", kernels=count, optimised=optimised) / "unit.o"
     assert check_units.kernels(path) == count
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that a table has is left out: entries of functions, cases of rows, benchmark problems of rows."""
+"""Every table is covered: functions have entries in the oracle, rows have cases and benchmark problems."""
 
 import pytest
 
@@ -14,11 +14,11 @@ from tools.oracle.numerics import is_float
 pytestmark = pytest.mark.unsanitized("no library is called")
 
 WITH_ENTRIES = ("unary", "binary", "ternary", "gated")
-LERP = "binary_lerp"  # whose weight is no operand: tests/cases/elementwise/lerp.py has its formula
+LERP = "binary_lerp"  # its weight is no operand: tests/cases/elementwise/lerp.py has its formula
 
 
 def functions():
-    """(row, function) of every row that applies one, with a dtype that tells floats from integers."""
+    """Yields (row, function) of every row that applies one, with a dtype that tells floats from integers."""
     for op in {(op.row.name, op.function): op for op in ops().values()}.values():
         name = op.row.name
         if name.split("_")[0] in WITH_ENTRIES and not name.startswith(LERP):
@@ -26,7 +26,7 @@ def functions():
 
 
 def lacking(row, function, dtype):
-    """What the entry lacks; empty if nothing."""
+    """The missing parts of the entry; empty if there are none."""
     entry, kind = entry_of(row, function), row.split("_")[0]
     if not entry:
         return "has no entry in tools/oracle/functions: add one to the module of its header"

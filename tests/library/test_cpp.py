@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ functions that tools/gen_cpp.py writes: every function of the C header has one, and they compile and run.
+"""The C++ wrappers that tools/gen_cpp.py writes: every function of the C header has one, and they compile and run.
 
-BARACUDA_CXX names the compilers, "g++ clang++" in CI; without it that of CXX is tried.
+BARACUDA_CXX names the compilers, "g++ clang++" in CI; without it CXX's is tried.
 """
 
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The example of each language in tests/examples builds, runs and prints what all of them print.
 
-BARACUDA_EXAMPLES adds languages to the three that need nothing else: "rust go", or "all"; CI those that it could
-install. Node's koffi lies in build/node, where `make examples-node` has put it.
+BARACUDA_EXAMPLES adds languages to the three that need nothing else: "rust go", or "all"; CI sets those that it could
+install. Node's koffi is in build/node, where `make examples-node` puts it.
 """
 
 import os
@@ -22,7 +22,7 @@ FAILURE = "unsorted_segment_sum_f32: n is -6, must be >= 0"
 
 
 def command(line, folder, **variables):
-    """Standard output of a program; a sanitizer that is preloaded into the tests is not for it."""
+    """Standard output of a program; a sanitizer that is preloaded into the tests must not be loaded into it."""
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"} | variables
     result = subprocess.run(
         list(map(str, line)), cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=600
@@ -33,7 +33,7 @@ def command(line, folder, **variables):
 
 @pytest.fixture
 def linkable(cpu_library, tmp_path):
-    """A folder that has the library under the names that linker and loader ask for."""
+    """A folder that has the library under the names that linker and loader look for."""
     folder = tmp_path / "lib"
     folder.mkdir()
     for name in ("libbaracuda_kernels.so", "libbaracuda_kernels.so.1"):
@@ -60,7 +60,7 @@ def python(library, linkable, folder):
 
 
 def rust(library, linkable, folder):
-    """From a copy, as cargo writes beside the sources; the crate that it names is where it is for them."""
+    """Built in a copy, since cargo writes beside the sources; the path of the crate stays valid there."""
     package = folder / "tests" / "examples" / "rust"
     shutil.copytree(EXAMPLES / "rust", package)
     shutil.copytree(ROOT / "build" / "rust", folder / "build" / "rust")
@@ -83,11 +83,11 @@ def node(library, linkable, folder):
 
 LANGUAGES = {"c": c, "cpp": cpp, "python": python, "rust": rust, "go": go, "node": node}
 ALWAYS = ("c", "cpp", "python")
-ADDED = os.environ.get("BARACUDA_EXAMPLES", "").replace("all", " ".join(LANGUAGES)).split()
+UFUNCS = os.environ.get("BARACUDA_EXAMPLES", "").replace("all", " ".join(LANGUAGES)).split()
 
 
 @pytest.mark.unsanitized("test_c_abi and test_cpp make its calls under sanitizers; other runtimes cannot load one")
-@pytest.mark.parametrize("language", dict.fromkeys([*ALWAYS, *ADDED]))
+@pytest.mark.parametrize("language", dict.fromkeys([*ALWAYS, *UFUNCS]))
 def test_example(language, cpu_library, linkable, tmp_path):
     *sums, failure = LANGUAGES[language](cpu_library, linkable, tmp_path).splitlines()
     assert sums == SUMS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coefficients in the sources are those that tools/fit computes, or as exact as it says."""
+"""The coefficients in the sources are those that tools/fit computes, or as accurate as it says."""
 
 import re
 
@@ -16,11 +16,11 @@ CORE = NATIVE / "core" / "math"
 POLYNOMIALS = list(polynomials())
 BOUNDS = list(bounds())
 NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"
-ERROR = 2.0**-27  # of each, weighted to be relative to what it is part of: an eighth of f32's last place
+ERROR = 2.0**-27  # weighted error of each, relative to the whole function: an eighth of f32's last place
 
 
 def committed(file: str) -> list[tuple[float, ...]]:
-    """Arguments of each call of `series`, from the second on."""
+    """Arguments of each call of `series`, except for the first."""
     calls = re.findall(r"\bseries\(([^;]*?)\)", (CORE / file).read_text().replace("\n", " "))
     lists = (re.findall(rf"(?:(?<=, )|(?<=,\s))\s*({NUMBER})f?(?=[,\s]|$)", call) for call in calls)
     return [tuple(map(float, numbers)) for numbers in lists if numbers]
@@ -46,7 +46,7 @@ def test_every_polynomial_is_fitted():
 
 @pytest.mark.parametrize("bound", BOUNDS, ids=[f"{b.file}: {b.name}" for b in BOUNDS])
 def test_error_of_other_polynomials(bound):
-    """As it is recorded: neither larger, nor by half smaller."""
+    """The error is as recorded: neither larger, nor smaller by half."""
     error = float(mp.log(bound.largest_error(), 2))
     assert bound.error - 1 < error <= bound.error, f"2^{error:.2f}"
 
@@ -60,7 +60,7 @@ def test_every_polynomial_is_known():
             assert file in fitted or numbers in known, f"{file}: tools/fit/bounds.py lacks {', '.join(numbers)}"
 
 
-def test_bits_of_a_turn():
+def test_bits_of_one_over_two_pi():
     """1 / (2 pi) in 256 bits."""
     text = (CORE / "trigonometric_cpu.h").read_text()
     words = re.findall(r"0x([0-9a-f]{16})ull", text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skeletons of the CUDA library where there is no GPU: gpu_on_threads stands in for CUDA, fibers for its threads."""
+"""Kernels of the CUDA library without a GPU: gpu_on_threads stands in for CUDA, fibers for its threads."""
 
 import pathlib
 import subprocess
@@ -17,7 +17,7 @@ SOURCES = pathlib.Path(__file__).parents[1] / "gpu_on_threads"
 @pytest.mark.parametrize("name", sorted(path.stem for path in SOURCES.glob("*.cpp")))
 def test_kernels(tmp_path, name):
     program = tmp_path / name
-    # Some compilers take a vector that no loop reads for one read before it is written, and miss uses by no pack.
+    # Some compilers call vectors that no loop reads uninitialised, and variables that only an empty pack uses unused.
     compile_strictly(
         compiler("CXX", "g++"), "-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi",
         "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-parameter",

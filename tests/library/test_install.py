@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What installs, from a copy of the sources: sdist, wheel, and `make install` with both libraries under one PREFIX."""
+"""Installation from a copy of the sources: sdist, wheel, and `make install` with both libraries under one PREFIX."""
 
 import filecmp
 import importlib.metadata
@@ -38,7 +38,7 @@ PACKAGES = ("baracuda", "baracuda_cuda13")
 
 
 def setuptools(hook, tree):
-    """Run a hook of the build backend; the path of what it made."""
+    """Runs a hook of the build backend and returns the path of its product."""
     code = f"import pathlib; from setuptools import build_meta as b; print('made', b.{hook}('dist'))"
     return tree / "dist" / run([sys.executable, "-c", code], tree, BACKENDS="cpu").rpartition("made ")[2].strip()
 
@@ -53,7 +53,7 @@ def tree(tmp_path_factory):
         tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     tree = folder / archive.name.removesuffix(".tar.gz")
     for part in ("gen", "contents", "cpu"):
-        if (ROOT / "build" / part).exists():  # all of one time, and so nothing that make would make again
+        if (ROOT / "build" / part).exists():  # one time for all, so that make rebuilds nothing
             shutil.copytree(ROOT / "build" / part, tree / "build" / part, copy_function=shutil.copyfile)
     for path in (tree / "build").rglob("*"):
         os.utime(path, (tree.stat().st_mtime,) * 2)
@@ -85,7 +85,7 @@ print(library.path, library.backend, bk.download(y).tolist())
 
 @pytest.fixture(scope="module")
 def wheels(tree):
-    """What `make wheel` leaves in dist/, with what CUDA's place holds being a CPU library of another length."""
+    """The files of `make wheel` in dist/, with a CPU library of another length in place of the CUDA library."""
     setuptools("build_wheel", tree)
     (built,) = (tree / "build").glob("lib*/baracuda")
     (built / "left_over.py").write_text("")
@@ -124,31 +124,32 @@ def test_what_the_wheels_carry(site):
         assert (site / "baracuda" / name).is_file(), name
     assert not (site / "baracuda" / "left_over.py").exists()
     assert not (site / "baracuda" / "libs" / "cuda").exists()
-    places = {path.name for path in site.iterdir()}
-    infos = {name for name in places if name.endswith(".dist-info")}
-    assert places - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
+    names = {path.name for path in site.iterdir()}
+    infos = {name for name in names if name.endswith(".dist-info")}
+    assert names - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
     assert len(infos) == len(PACKAGES)
     for info in infos:
         assert (site / info / "licenses" / "LICENSE").is_file()
-    # Both have the dependency that no system must have, as what stands for CUDA's library here is one of the CPU.
+    # Both bundle libgomp, since the stand-in for the CUDA library is one of the CPU.
     assert all(list((site / f"{name}.libs").glob("libgomp-*")) for name in PACKAGES)
     (metadata,) = (text for path in site.glob("*/METADATA") if "Name: baracuda-cuda13\n" in (text := path.read_text()))
     assert re.search(r"^Requires-Dist: baracuda==[\d.]+$", metadata, flags=re.M)
 
 
 def test_the_wheels_are_used(site, tmp_path):
-    """From a directory that has no baracuda, and not out of the sources; each library out of its own package."""
-    places = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
+    """They are used from a directory without baracuda, and not from the sources; each library comes from its own
+    package."""
+    environment = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
     library = site / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
-    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
-    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **places)
+    assert run([sys.executable, "-c", USE], tmp_path, **environment) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
+    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **environment)
     assert f"{site}/baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
-    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
+    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **environment)
     assert flags == f"-I{site / 'baracuda' / 'include'}\n"
 
 
 def declared(name, found):
-    """A distribution and all that it requires, of this environment, as their metadata say it."""
+    """A distribution and all that it requires, as declared by the metadata of this environment."""
     if name not in found:
         found[name] = importlib.metadata.distribution(name)
         for line in found[name].requires or ():
@@ -158,13 +159,13 @@ def declared(name, found):
 
 
 def test_the_wheels_are_used_in_a_bare_environment(wheels, tmp_path):
-    """One that has what they declare and nothing else. It is taken from this environment: no network is needed."""
+    """The environment has the declared dependencies and nothing else, taken from this environment without a network."""
     venv.create(tmp_path / "bare")
     python = tmp_path / "bare" / "bin" / "python"
-    (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
     run([*pip, *[wheel for wheel in wheels if wheel.suffix == ".whl"]], tmp_path)
-    (metadata,) = (path for path in place.glob("baracuda-*.dist-info/METADATA"))
+    (metadata,) = (path for path in packages.glob("baracuda-*.dist-info/METADATA"))
     needed = {}
     for line in metadata.read_text().splitlines():
         if line.startswith("Requires-Dist: ") and "extra ==" not in line:
@@ -172,8 +173,8 @@ def test_the_wheels_are_used_in_a_bare_environment(wheels, tmp_path):
     assert set(needed) == {"numpy", "cffi", "pycparser"}
     for distribution in needed.values():
         for top in {path.parts[0] for path in distribution.files} - {"..", "__pycache__"}:
-            (place / top).symlink_to(distribution.locate_file(top))
-    library = place / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+            (packages / top).symlink_to(distribution.locate_file(top))
+    library = packages / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
     assert run([python, "-I", "-c", USE], tmp_path, BARACUDA_BACKEND="cpu").endswith("cpu [-1.0, -2.0, -3.0]\n")
     assert library.exists()
     assert str(library) in run([python, "-I", "-m", "baracuda", "info"], tmp_path)
@@ -188,7 +189,7 @@ BACKENDS = "from tools import build_library as b; print(b.backends(), b.chips())
 
 
 def test_what_an_installation_builds(tree, tmp_path):
-    """The CUDA library where it is asked for, or nvcc is found and chips are known."""
+    """The CUDA library is built where it is requested, or nvcc is found and chips are known."""
     for name, says in (("nvcc", ""), ("nvidia-smi", "9.0\n8.6\n9.0\n")):
         (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{says}'\n")
         (tmp_path / name).chmod(0o755)
@@ -228,7 +229,7 @@ def test_a_build_without_tools_says_what_is_missing(tree, tmp_path, there):
 
 
 def pkg_config(prefix, name):
-    """(variables and fields, compiler flags, linker flags) of a pkg-config file."""
+    """Returns (variables and fields, compiler flags, linker flags) of a pkg-config file."""
     text = (prefix / "lib" / "pkgconfig" / f"{name}.pc").read_text()
     values = {}
     for line in filter(None, text.splitlines()):
@@ -272,7 +273,7 @@ def test_both_libraries_and_the_licence_are_installed(tree, prefix):
 
 @pytest.mark.parametrize("name", ["baracuda_kernels", "baracuda_kernels_cpu", "baracuda_kernels_cuda"])
 def test_programs_are_built_with_the_flags(prefix, tmp_path, name):
-    """The backends' files bring their rpath; the plain one is for the loader's path, or an rpath of its libdir."""
+    """The backends' files set their rpath; the plain one relies on the loader's path, or an rpath of its libdir."""
     variable, default, flags, source = PROGRAMS["c"]
     values, cflags, libs = pkg_config(prefix, name)
     rpath = [f"-Wl,-rpath,{values['libdir']}"] if name == "baracuda_kernels" else []
@@ -297,7 +298,7 @@ def test_programs_are_built_with_the_flags(prefix, tmp_path, name):
 
 
 def test_the_cmake_package(tree, prefix, tmp_path):
-    """Found below a prefix that has been moved; each program runs with the library that its target is."""
+    """It is found below a prefix that has been moved; each program runs with its target's library."""
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved, symlinks=True)
     cmake = shutil.which("cmake", path=f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
@@ -332,7 +333,7 @@ def test_the_cmake_package(tree, prefix, tmp_path):
 
 
 def test_rust_finds_what_is_built_and_installed(tree, prefix):
-    """The directories where the crate's build script looks."""
+    """The crate's build script looks in these directories."""
     crate = tree / "build" / "rust" / "baracuda-sys"
     assert (crate / "../../cpu").resolve() == (tree / "build" / "cpu").resolve()
     assert '"../../cpu", "../../cuda"' in (crate / "build.rs").read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the header says of the values that an argument may have."""
+"""The header states the limits of every argument."""
 
 import importlib
 import re
@@ -11,13 +11,13 @@ from harness import ROWS
 
 abi_limits, abi_table = (importlib.import_module(name) for name in ("abi_limits", "abi_table"))
 TABLE = {row.name: row for row in abi_table.read_all()}
-# What the head of the header says of every row: axes, ranks, extents, strides, pitches and numbers of elements.
+# The head of the header states these for every row: axes, ranks, extents, strides, pitches and element counts.
 GENERAL = ("axis", "rank", "shape", "stride", "pitch")
-LARGE = 2**31 - 9  # from there on an operand has more than 2^47 bytes
+LARGE = 2**31 - 9  # from this extent on an operand has more than 2^47 bytes
 
 
 def refused_alone(case):
-    """(parameter, value) of the case's calls that are refused for one number or host array."""
+    """Yields (parameter, value) of the case's calls that are refused for one number or host array."""
     for bad in case.bad:
         changed = bad.scalars | bad.host
         named = re.match(r"(\w+)", bad.text.replace("\\", ""))
@@ -56,7 +56,7 @@ def test_limits_are_documented(name):
 
 
 def test_every_limit_is_of_a_parameter_and_tried():
-    """A wrong value of it is refused in some case."""
+    """A wrong value of the parameter is refused in some case."""
     tried = {p for case in CASES.values() for p, _ in refused_alone(case)}
     known = {p.name for row in ROWS.values() for p in row.problem}
     assert abi_limits.LIMITS.keys() <= known

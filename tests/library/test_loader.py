@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library is opened, and what is said when none can be."""
+"""Which library is opened, and the error when none can be."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """A loader that has opened nothing, and an environment that asks for nothing."""
+    """A loader that has opened nothing, and an environment without its variables."""
     monkeypatch.setattr(_lib, "_opened", {})
     monkeypatch.setattr(_lib, "_default", None)
     monkeypatch.delenv("BARACUDA_LIB", raising=False)
@@ -159,7 +159,7 @@ def test_abi_hash_mismatch(fresh, library):
 
 
 def foreign_library(folder):
-    """A shared library that is none of ours."""
+    """A shared library that is not baracuda's."""
     path, source = folder / "foreign.so", folder / "foreign.c"
     source.write_text("int foreign(void) { return 1; }\n")
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
@@ -194,7 +194,7 @@ def test_not_a_path(path):
 
 
 def test_a_function_that_the_file_lacks(library, tmp_path):
-    """Declared in the header, but not in the library."""
+    """A function is declared in the header, but not in the library."""
     lacking = bk.Library(library.ffi, library.ffi.dlopen(str(foreign_library(tmp_path))), "old.so", library.build_info)
     with pytest.raises(bk.UnsupportedError, match=r"old\.so has no symbol baracuda_kernels_alibi_f32_run"):
         lacking.function("alibi_f32")
@@ -227,7 +227,7 @@ PROGRAMS = ["baracuda info", "baracuda ops", "baracuda ops --family elementwise"
 
 
 @pytest.mark.parametrize("arguments", PROGRAMS)
-def test_a_reader_that_leaves(library, arguments):
+def test_closed_pipes(library, arguments):
     """`python -m baracuda ops | head -1`: no traceback, whether the pipe is closed early or from the start."""
     environment = child_environment(BARACUDA_LIB=library.path)
     command = [sys.executable, "-m", *arguments.split()]
@@ -241,7 +241,7 @@ def test_a_reader_that_leaves(library, arguments):
         error = process.communicate(timeout=120)[1]
         assert error == ""
         assert process.returncode in (0, 1)
-        assert lines or process.returncode == 1 or "--help" in arguments  # argparse forgives a failed write
+        assert lines or process.returncode == 1 or "--help" in arguments  # argparse ignores a failed write
 
 
 def test_a_named_library_serves_its_backend(library):

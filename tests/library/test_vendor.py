@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to NVIDIA's libraries (native/core/vendor/vendor.h) over stubs of them and of CUDA; what Python preloads."""
+"""Loading of NVIDIA's libraries (native/core/vendor/vendor.h), tested on stubs of them and of CUDA; Python's
+preloading."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ CXX = ["-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi
 def build_program(
     folder: pathlib.Path, *includes: pathlib.Path, source: str, program: str = "doors.cpp", more: tuple[str, ...] = ()
 ) -> pathlib.Path:
-    """Of tests/library/vendor, with a source of native/core/vendor and `more` of native."""
+    """A program of tests/library/vendor, with a source of native/core/vendor and `more` of native."""
     main, program = SOURCES / program, folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
@@ -111,12 +112,12 @@ def counts(lines: list[str], library: str = "cublasLt") -> tuple[int, int]:
 
 
 def test_handle_for_each_stream(doors):
-    """Two streams, the per-thread stream of two threads, and one more where two are in use at once."""
+    """Two streams, two threads' per-thread streams, and one more where two are in use at once, have a handle each."""
     assert counts(doors("streams", "13")) == (5, 5)
 
 
 def test_handle_for_each_context(doors):
-    """At exit those of the context that is then current are destroyed."""
+    """At exit the handles of the then current context are destroyed."""
     assert counts(doors("contexts", "13")) == (2, 1)
 
 
@@ -147,7 +148,7 @@ def test_handle_that_gets_no_stream(doors):
 
 
 def test_threads(doors):
-    """A handle has one user at a time, and no more are made than threads use at once."""
+    """A handle has one user at a time, and there are no more handles than threads that use them at once."""
     made, destroyed = counts(doors("threads", "13"))
     assert 3 <= made == destroyed <= 3 * 8
 
@@ -168,7 +169,7 @@ def test_fork_amid_threads(doors):
 
 
 def test_exit(doors):
-    """Of two libraries, each handle of the current context is destroyed, before either library's destructors run."""
+    """The current context's handles of both libraries are destroyed before either library's destructors run."""
     lines = doors("exits", "13")
     assert counts(lines) == (2, 1)
     assert counts(lines, "cusolverDn") == (1, 1)
@@ -220,12 +221,12 @@ def products(tmp_path_factory):
     return run
 
 
-def test_products(products):
-    """Layouts, pitches, batches, bias, alpha, beta and C; the workspace begins where cuBLASLt wants it."""
+def test_gemm(products):
+    """Layouts, pitches, batches, bias, alpha, beta and C reach cuBLASLt; the workspace is aligned as it requires."""
     lines = products("layouts", "13")
     asked = [line for line in lines if line.startswith("heuristic")]
     done = [line for line in lines if line.startswith("matmul")]
-    assert len(asked) == len(done) == 32  # no two of them are one problem
+    assert len(asked) == len(done) == 32  # all problems differ
     assert {line.rpartition(" alignment ")[0] for line in asked} == {
         "heuristic workspace 0 reductions 0",
         f"heuristic workspace {32 << 20} reductions 2",
@@ -237,17 +238,17 @@ def test_products(products):
     assert not [line for line in done if "misaligned" in line]
 
 
-def test_choice_is_kept(products):
+def test_choice_is_cached(products):
     assert [line.split()[0] for line in products("once", "13")] == ["heuristic"] + ["matmul"] * 3
 
 
-def test_product_that_cublaslt_refuses(products):
-    """Neither an error nor asked for again."""
+def test_gemm_that_cublaslt_refuses(products):
+    """A refusal is neither an error nor repeated."""
     assert [line.split()[0] for line in products("refused", "13")] == ["heuristic"]
     assert [line.split()[0] for line in products("failing", "13")] == ["heuristic", "matmul"]
 
 
-def test_products_without_cublaslt(products):
+def test_gemm_without_cublaslt(products):
     assert products("missing") == []
 
 
@@ -256,12 +257,12 @@ def test_cublaslt_that_comes_later(products):
     assert [line.split()[0] for line in lines] == ["heuristic", "matmul"]
 
 
-def test_captured_product(products):
-    """Before the first handle it is not cuBLASLt's, after it, it is."""
+def test_captured_gemm(products):
+    """A captured GEMM runs without cuBLASLt before the first handle exists, and with it afterwards."""
     assert [line.split()[0] for line in products("capture", "13")] == ["heuristic", "matmul", "matmul"]
 
 
-def test_products_on_threads(products):
+def test_gemm_on_threads(products):
     lines = products("threads", "13")
     assert sum(line.startswith("matmul") for line in lines) == 400
 
@@ -273,7 +274,7 @@ ABOUT = {"name": "cuBLASLt", "sonames": ["libno_such.so.13", "libno_such.so.12"]
 
 @pytest.fixture
 def needy(library):
-    """A library that may open one of NVIDIA's, which is nowhere."""
+    """A library that may open one of NVIDIA's, which is not installed."""
     return bk.Library(library.ffi, library.lib, "needy.so", library.build_info | {"vendors": {"cublasLt": ABOUT}})
 
 
@@ -297,8 +298,8 @@ def test_preload_without_pathfinder(needy, monkeypatch):
     assert _vendor.preload(needy, "cublasLt") == "libc.so.6"
 
 
-def test_the_first_product_loads_what_serves_it(needy, monkeypatch):
-    """Once in a process, also where there is none; no other op does."""
+def test_the_first_gemm_loads_its_library(needy, monkeypatch):
+    """It loads the library once in a process, also where there is none; no other op does."""
     loaded = []
     monkeypatch.setattr(_vendor, "_tried", set())
     monkeypatch.setattr(_vendor, "preload", lambda library, key: loaded.append(key))

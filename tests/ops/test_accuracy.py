@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every f16 and bf16 argument of every unary function: results are the true value rounded once, or all but.
+"""Every f16 and bf16 argument of every unary function: results are the true value rounded once, or nearly so.
 
-The error is held to 1/32 ulp over the half of a correct rounding, which the arithmetic in f32 leaves room for; beside
-roots at irrational arguments, where it lacks the digits, to what the entry says.
+The error beyond the half unit of a correct rounding is at most 1/32 ulp, which arithmetic in f32 allows; next to roots
+at irrational arguments, where f32 lacks the digits, the entry has the bound.
 Gradients are taken for dy = 1 and for other dy.
 """
 
@@ -28,7 +28,7 @@ IDS = [f"{f.label}_{f.kind}" for f in FUNCTIONS]
 
 
 def named(word):
-    """The functions that an entry says it of."""
+    """The functions whose entry has this property."""
     return [name for name, f in UNARY.items() if f.is_(word)]
 
 
@@ -36,7 +36,7 @@ MONOTONIC, SYMMETRIC = named("rising") + named("falling"), named("odd") + named(
 
 
 def results(library, function: Function, dtype: str):
-    """Yield (operands' values, result's bits)."""
+    """Yields (operands' values, result's bits)."""
     bits = sample(dtype)
     if function.kind == "unary":
         yield (decode(bits, dtype),), run(library, function, dtype, bits)
@@ -48,7 +48,7 @@ def results(library, function: Function, dtype: str):
 
 
 def say(chosen, operands, got, true, ulp) -> str:
-    """The worst of what is chosen."""
+    """Describes the worst of the chosen results."""
     k = max(np.flatnonzero(chosen), key=lambda i: ulp[i])
     at = ", ".join(repr(float(v[k])) for v in operands)
     return f"{chosen.sum()} of {got.size}; at {at}: got {got[k]!r}, expected {float(true[k])!r}, {ulp[k]:.4f} ulp off"
@@ -65,7 +65,7 @@ def test_every_argument(library, function, dtype):
         assert not special.any(), f"NaN or infinity amiss: {say(special, operands, got, true, ulp)}"
         far = ulp > bound
         assert not far.any(), f"beyond {bound} ulp: {say(far, operands, got, true, ulp)}"
-        if function.kind == "unary":  # the sign of a gradient that vanishes tells nothing
+        if function.kind == "unary":  # the sign of a gradient that vanishes is arbitrary
             lost = (got == 0) & (true != 0) & (np.signbit(got) != np.signbit(true))
             assert not lost.any(), f"0 of the wrong sign: {say(lost, operands, got, true, ulp)}"
 
@@ -73,7 +73,7 @@ def test_every_argument(library, function, dtype):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", MONOTONIC)
 def test_monotonic(library, name, dtype):
-    """A pole at 0 splits the axis: the sides are looked at apart."""
+    """The two sides of a pole at 0 are tested separately."""
     bits = sample(dtype)
     x, y = decode(bits, dtype), decode(run(library, Function(name, "unary"), dtype, bits), dtype)
     for side in (np.signbit(x), ~np.signbit(x)):
@@ -88,7 +88,7 @@ def test_monotonic(library, name, dtype):
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_symmetric(library, name, dtype):
-    """f(-x) is f(x) or -f(x), with the sign of a zero."""
+    """f(-x) is f(x) or -f(x), including the sign of zero."""
     bits = np.arange(32768, dtype=np.uint16)
     function, minus = Function(name, "unary"), np.uint16(0x8000)
     right, left = run(library, function, dtype, bits), run(library, function, dtype, bits | minus)
@@ -99,13 +99,13 @@ def test_symmetric(library, name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_frac_of_whole_numbers(library, dtype):
-    """+0 of either sign, as x - trunc(x) is."""
+    """The result is +0 for either sign, as x - trunc(x) is."""
     x = np.array([0.0, -0.0, 1.0, -1.0, -2.0, -3.0, 128.0, -128.0, -65504.0 if dtype == "f16" else -(2.0**100)])
     bits = run(library, Function("frac", "unary"), dtype, encode(x, dtype))
     assert not bits.any(), f"{decode(bits, dtype)} of {x}"
 
 
-# dy, x: found as the worst of the gradient, with what is published; the neighbourhood on both sides.
+# dy, x: the worst gradients found, with the published bound; the neighbourhood on both sides is tried.
 WORST = [
     ("mish", "f32", -0.972608328, 5.206000328, 4.0),
     ("mish", "f32", 0.636763155, -0.325716287, 4.0),

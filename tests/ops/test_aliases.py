@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results on top of inputs that the case table's drivers cannot express."""
+"""Results written over inputs, in ways that the case table's drivers cannot express."""
 
 import dataclasses
 import math
@@ -19,9 +19,9 @@ def ops(row):
 
 @each_row(ops("gated_{F}_{T}"))
 def test_gated_on_its_first_half(library, op):
-    """y may be x of equal strides: the second half stays as it is."""
+    """y may alias x with equal strides: the second half stays as it is."""
     row, slots = OPS[op]
-    for name in ("large", "padded", "flipped", "turned_in"):
+    for name in ("large", "padded", "flipped", "permuted_in"):
         problem = CASES[row.name].problems[name](Draw(slots, name))
         strides = problem.host["stride_x"]
         problem = dataclasses.replace(problem, host=problem.host | {"stride_y": strides})
@@ -53,7 +53,7 @@ def test_gated_backward_on_x(library, op):
 @pytest.mark.parametrize("source", ["dy", "x"])
 @each_row(ops("prelu_backward_{T}") + ops("prelu_backward_{T}_strided"))
 def test_prelu_backward_in_place(library, op, source):
-    """Where no dweight is wanted."""
+    """dx may be written over an input where dweight is not wanted."""
     row, slots = OPS[op]
     for name in (CASES[row.name].plain, CASES[row.name].large):
         problem = CASES[row.name].problems[name](Draw(slots, name))
@@ -69,7 +69,7 @@ def test_prelu_backward_in_place(library, op, source):
 
 
 def overlapping(library, op, problem, output, other, shift):
-    """The launch with the output's pointer `shift` elements of its own behind that of another operand."""
+    """A launch whose output pointer is `shift` elements of its own behind that of another operand."""
     prepared = Launch(library, op, problem)
     moved = prepared.buffers[other].pointer + shift * itemsize(problem.arrays[output].dtype)
     row, _ = OPS[op]
@@ -86,13 +86,13 @@ def dense(problem, name):
     return reach == math.prod(e for e, s in zip(shape, strides) if s)
 
 
-# The first op of a row with each width: what overlaps does not depend on the function.
+# The first op of a row with each element width: overlap does not depend on the function.
 FIRST = {(row.name, tuple(slots[s] for s in row.slots)): op for op, (row, slots) in reversed(OPS.items())}
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_an_output_that_overlaps_is_refused(library, name):
-    """In part, by bytes at either end; with an output of the same place; and nothing is written."""
+    """Overlaps of some bytes at either end, and outputs with one address, are refused, and nothing is written."""
     tried = 0
     for op in [op for (row, _), op in FIRST.items() if row == name][:: 1 if len(ROWS[name].slots) < 2 else 23]:
         row, slots = OPS[op]
@@ -114,7 +114,7 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 tried += 1
                 outcome = prepared.outcome(status)
                 assert output in outcome.text.replace(":", " ").split(), outcome.text
-    apart = all(" at " in p.shape for p in ROWS[name].pointers if p.is_output)  # by strides among the scalars
+    apart = all(" at " in p.shape for p in ROWS[name].pointers if p.is_output)  # strides are scalars
     of_a_part = name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b"))
     assert tried or len(ROWS[name].pointers) == 1 or apart or of_a_part
 
@@ -124,7 +124,7 @@ INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_st
 
 @each_row(INTERLEAVED)
 def test_views_that_interleave_pass(library, op):
-    """Every other element of one array, and those between."""
+    """Operands may be the even and the odd elements of one array."""
     row, slots = OPS[op]
     problem = CASES[row.name].problems["plain"](Draw(slots, "interleaved"))
     names = [p.name for p in row.pointers if p.dtype_of(slots) == slots["T"]]
@@ -142,8 +142,8 @@ def test_views_that_interleave_pass(library, op):
 
 
 @each_row(["segment_sum_backward_f32", "repeat_f32", "embedding_bag_f32", "affine_grid_2d_f64"])
-def test_rows_that_are_gathered_have_a_place_of_their_own(library, op):
-    """Not even that of an input of their size."""
+def test_gathered_rows_may_not_alias(library, op):
+    """Gathered rows may not alias even an input of their size."""
     row, slots = OPS[op]
     problems = CASES[row.name].problems
     problem = problems["same" if "same" in problems else CASES[row.name].plain](Draw(slots, "place"))

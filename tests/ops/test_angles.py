@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sin, cos, tan and their gradients of f32 and bf16 at angles of any size; from 2^17 on the CPU treats them apart."""
+"""sin, cos, tan and their gradients in f32 and bf16 at angles of any size; the CPU reduces angles from 2^17 on
+separately."""
 
 import mpmath as mp
 import numpy as np
@@ -11,7 +12,7 @@ from tools.accuracy.library import run
 from tools.accuracy.ulp import errors
 from tools.oracle.numerics import decode
 
-# some that lie next to multiples of pi / 2, and the ends of the ranges
+# angles next to multiples of pi / 2, and the ends of the ranges
 HARD = [
     float.fromhex(text)
     for text in "0x1.a33758p72 0x1.f9dfcep4 0x1.4e9e7p110 0x1.fffffep127 0x1p17 0x1.000002p17 0x1.fffffep16".split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C level: bad arguments give a status and a text that names the argument, nothing is written; empty ones give 0."""
+"""Bad arguments give a status and a text that names the argument, and write nothing; empty problems give 0."""
 
 import dataclasses
 import re
@@ -11,7 +11,7 @@ from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, can_implement, is_seen, itemsize, last_error, launch, workspace_size
 from naming import Tries, each_row
 
-# parameters that are no extents
+# parameters that are not extents
 ANY_SIGN = {
     "group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0",
     "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
@@ -20,13 +20,13 @@ ANY_SIGN = {
     "fill_bits_high", "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
     "is_concatenated", "scale_grad_by_freq",
 }  # fmt: skip
-# what repeats an entry of a host array, whose other values alone are wrong, and flags
+# parameters that repeat an entry of a host array, so that only other values are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|\w+_flag")
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 
 def leave_marker(library):
-    """A failure of another op, whose text a success must leave alone."""
+    """Causes a failure of another op, whose text a success must not replace."""
     null = library.ffi.NULL
     assert library.function("alibi_f32", "can_implement")(-77, 1, 1, 1, null, null, null) == 2
     assert last_error(library) == MARKER
@@ -43,7 +43,7 @@ def changed(base, change):
 
 
 class Bases(dict):
-    """The problems that the bad calls of an instance are variations of, each made once."""
+    """The problems that the bad calls of an instance vary, each built once."""
 
     def __init__(self, case, slots):
         super().__init__()
@@ -60,7 +60,7 @@ def check_text(op, text, pattern):
 
 
 def short_workspaces(library, op, problem):
-    """Sizes that are too short: none where the op needs no workspace for this problem."""
+    """Workspace sizes that are too short; none where the op needs no workspace for this problem."""
     needed = workspace_size(library, op, problem)
     return sorted({1, needed // 2, needed - 1}) if needed > 1 else []
 
@@ -114,7 +114,7 @@ def check_idle(library, op, problem, idle):
 
 @each_row(OPS)
 def test_nothing_to_do(library, op):
-    """0 before any pointer is looked at, and nothing written where there are pointers."""
+    """An empty problem gives 0 before any pointer is checked, and writes nothing where there are pointers."""
     row, slots = OPS[op]
     case = CASES[row.name]
     bases = Bases(case, slots)
@@ -139,7 +139,8 @@ def test_rank_0_needs_no_host_arrays(library, op):
 
 
 def test_every_row_with_host_arrays_is_tried_at_rank_0():
-    """Or refuses it, as ops of matrices and of windows do; ops of an axis do it by the axis, of which there is none."""
+    """A row with host arrays is tried at rank 0, or refuses it: matrices and windows by their rank, axes by their
+    index."""
     for name, row in ROWS.items():
         of_axis = row.family == "reduce" or any(p.role == "axis" or p.name == "norm_axes_mask" for p in row.problem)
         if any(p.direction == "host" for p in row.problem) and not of_axis:
@@ -152,7 +153,7 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]
     bases = Bases(case, slots)
-    told = {p.name for p in row.size_params}  # a bad pitch, say, is not among them
+    told = {p.name for p in row.size_params}  # the others, such as a bad pitch, are not told
     for bad in case.bad_of(op, slots):
         if bad.can and told >= {*bad.scalars, *bad.host}:
             assert workspace_size(library, op, changed(bases[bad.of], bad)) == 0
@@ -161,7 +162,7 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
 
 @each_row(OPS)
 def test_any_workspace_is_welcome(library, op):
-    """A pointer without bytes is none, and more bytes than asked for are fine; a success leaves the last text alone."""
+    """A pointer without bytes counts as no workspace; excess bytes are fine; a success keeps the last error text."""
     row, slots = OPS[op]
     case = CASES[row.name]
     leave_marker(library)
@@ -190,14 +191,14 @@ def test_texts_belong_to_their_thread(library):
 
 
 def test_every_argument_of_every_row_is_tried():
-    """Each required pointer as NULL, each pointer misaligned, each host array as NULL, each extent negative."""
+    """Cases try each required pointer as NULL, each pointer misaligned, each host array as NULL, extents negative."""
     for name, row in ROWS.items():
         bad = CASES[name].bad
         nulls, shifts = {a for b in bad for a in b.null}, {a for b in bad for a in b.shift}
         hosts = {a for b in bad for a, entries in b.host.items() if entries is None}
         negative = {a for b in bad for a, value in b.scalars.items() if value < 0}
         unread = {"y"} if name.startswith(("reduce_prod_backward", "reduce_{F}_backward_{T} mom")) else set()
-        unread |= {"workspace"} if name.startswith("int4_marlin") else set()  # which has no elements
+        unread |= {"workspace"} if name.startswith("int4_marlin") else set()  # it has no elements
         listed = {f"{p.name}[1]": p.direction.endswith("?") for p in row.lists}
         assert nulls >= {p.name for p in row.lists} | {entry for entry, may_be in listed.items() if not may_be}, name
         unread |= set(listed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that move values move their bits: payloads and signs of NaN, which the case table's values do not show."""
+"""Copies keep the bits: payloads and signs of NaN, which the values of the case table do not show."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ NUMEL = 1003
 
 
 def bytes_of(rng, numel, dtype):
-    """Any bits."""
+    """Random bytes."""
     return np.frombuffer(rng.bytes(numel * width(dtype) // 8), f"u{width(dtype) // 8}")
 
 
@@ -37,7 +37,7 @@ def layout(op, names):
 
 @each_row([op for op, (row, _) in OPS.items() if row.name.startswith("where")])
 def test_where(library, op, rng):
-    """Any bit of a condition sets it, also those that make a negative number or, as a float, zero."""
+    """A condition is true if any of its bits is set, also those that make a negative number or, as a float, zero."""
     row, slots = OPS[op]
     dtypes = {p.name: p.dtype_of(slots) for p in row.pointers}
     shape, host, strides = layout(op, dtypes)
@@ -58,7 +58,7 @@ def test_where(library, op, rng):
 @pytest.mark.parametrize("summed", ["da", "db"])
 @each_row([op for op, (row, _) in OPS.items() if row.name == "where_backward_{T}_strided"])
 def test_where_beside_a_sum(library, op, rng, summed):
-    """The gradient that is not summed is moved, also onto dy."""
+    """The gradient that is not summed is a copy, also onto dy."""
     _, slots = OPS[op]
     dtype, shape = slots["T"], (17, NUMEL // 17)
     moved = "db" if summed == "da" else "da"
@@ -75,7 +75,7 @@ def test_where_beside_a_sum(library, op, rng, summed):
         assert (got[moved] == expected).all()
 
 
-# f32 and f64 are passed as numbers, whose NaN may change on its way into an argument
+# f32 and f64 are passed as floating-point arguments, which may change a NaN
 BY_BITS = [op for op, (row, slots) in OPS.items() if row.name.startswith("fill") and slots["T"] not in ("f32", "f64")]
 
 
@@ -97,7 +97,7 @@ def test_fill_of_bits(library, op, rng):
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_copysign(library, dtype, strided, rng):
-    """All bits but the sign are those of the first operand, and the sign is that of the second, be they NaN or not."""
+    """All bits but the sign come from the first operand, and the sign from the second, for NaN as well."""
     op = f"binary_copysign_{dtype}{'_strided' if strided else ''}"
     shape, host, strides = layout(op, ("a", "b", "y"))
     count = int(np.prod(shape))

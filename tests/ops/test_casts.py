@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every cast on every value of an 8- or 16-bit source, and on what decides about the rounding of a wider one.
+"""Every cast on every value of an 8- or 16-bit source, and on the values around each rounding boundary of a wider one.
 
 Bits are compared here, which the case table's float64 values cannot do: payloads of NaN, and 64-bit integers.
 """
@@ -41,8 +41,8 @@ def representable(target):
 
 
 @functools.cache
-def turning_points(target):
-    """Reals around which the result changes: what the target holds, and what lies halfway between."""
+def rounding_boundaries(target):
+    """Reals at which the result changes: the values of the target, and the midpoints between them."""
     if target in FLOATS:
         digits, least, _ = casts.FORMATS[target]
         values = representable(target)
@@ -59,10 +59,10 @@ def turning_points(target):
 
 @functools.cache
 def inputs(source, target):
-    """Bits of a source: all there are of a short one; else random ones, the turning points and their neighbours."""
+    """Bits of a source: all patterns of a short one; else random ones, the rounding boundaries and their neighbours."""
     if source not in WIDE:
         return whole_range(source)
-    rng, points = generator(source, target), turning_points(target)
+    rng, points = generator(source, target), rounding_boundaries(target)
     if source in FLOATS:
         near = casts.float_bits(casts.rounded(points, source), source)
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e20, 1e-20, 3e9, -129.3, 300.7])
@@ -72,7 +72,7 @@ def inputs(source, target):
         near = casts.clamped(np.rint(points), info.min, info.max).view(np.uint64).astype(casts.unsigned(source))
         special = np.array([info.min, info.max], casts.NUMPY[source]).view(casts.unsigned(source))
     bits = rng.integers(0, 256, RANDOM * casts.width(source), np.uint8).view(casts.unsigned(source))
-    if source in INTEGERS:  # of every length
+    if source in INTEGERS:  # of every bit length
         bits = np.concatenate([bits, bits >> rng.integers(0, 8 * casts.width(source), RANDOM).astype(bits.dtype)])
     one = bits.dtype.type(1)
     return np.concatenate([special, bits, near, near + one, near - one])
@@ -121,7 +121,7 @@ def test_cast(library, source, target):
 
 
 def test_casts_in_place(library):
-    """Where elements are of one size y may be x, whose every value is read before it is written."""
+    """y may alias x if elements have one size: each value is read before it is overwritten."""
     for source in DTYPES:
         for target in (d for d in DTYPES if casts.width(d) == casts.width(source)):
             op, bits = f"cast_{source}_{target}", inputs(source, target)[:10000]
@@ -139,7 +139,7 @@ def test_packed_casts_in_place(library):
 
 @pytest.mark.parametrize("source", PACKED)
 def test_unpack(library, source):
-    """Every pair of neighbours."""
+    """Every pair of adjacent nibbles."""
     packed = whole_range("u8")
     for target in DTYPES:
         op, halves = f"cast_{source}_{target}", casts.nibbles(packed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repeated launches give the same bits wherever the op table says deterministic, whatever lies in memory."""
+"""Repeated launches give the same bits wherever the op table says deterministic, whatever memory contains."""
 
 import tolerances
 from cases import CASES, Draw
@@ -17,7 +17,7 @@ def test_same_bits(library, op):
     problem = case.problems[name](Draw(slots, name))
     for workspace in (None, "full") if row.workspace else (None,):
         if not claims_determinism(library, op, workspace):
-            continue  # with a workspace then, which the next assertion asks for
+            continue  # it is with a workspace, which the next assertion requires
         first = launch(library, op, problem, workspace=workspace)
         for k in range(1, REPEATS):
             poison = (NAN_POISON, FINITE_POISON)[k % 2]
@@ -29,7 +29,7 @@ def test_same_bits(library, op):
 
 
 def test_every_row_makes_a_promise():
-    """A row that is deterministic with a workspace only has one; no row is never deterministic."""
+    """Every row is deterministic, if only with a workspace, which it then has."""
     for row in ROWS.values():
         assert row.deterministic in ("yes", "workspace")
         assert row.deterministic == "yes" or row.workspace

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversions in the kernels: every 16-bit value through a copy and through arithmetic, and every kind of rounding.
 
-The harness's own conversions, too, which all other tests rely on.
+The harness's own conversions, which all other tests rely on, are tested too.
 """
 
 import ml_dtypes
@@ -37,13 +37,13 @@ ALL_BITS = np.arange(65536, dtype=np.uint16)
 
 
 def values_of(bits, dtype):
-    """By NumPy and ml_dtypes, not by the harness."""
+    """Values by NumPy and ml_dtypes, not by the harness."""
     with np.errstate(invalid="ignore"):  # signalling NaN
         return bits.view(NUMPY[dtype]).astype(np.float64)
 
 
 def rounded(values, dtype):
-    """f32 values to the bits of a dtype, by NumPy and ml_dtypes."""
+    """The bits of f32 values rounded to a dtype, by NumPy and ml_dtypes."""
     with np.errstate(all="ignore"):
         return values.astype(np.float32).astype(NUMPY[dtype]).view(np.uint16)
 
@@ -55,7 +55,7 @@ def same_or_nan(name, bits, expected, dtype):
 
 
 def run_on_bits(library, op, problem, bits, output):
-    """Run with the exact bit patterns `bits` (name -> array) in the inputs."""
+    """Runs the op with the exact bit patterns `bits` (name -> array) in the inputs."""
     prepared = Launch(library, op, problem)
     for name, pattern in bits.items():
         prepared.buffers[name].set_bits(pattern)
@@ -72,7 +72,7 @@ def flat(dtype, numel, inputs, outputs, **scalars):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_harness_agrees_with_numpy(dtype):
-    """All values, and the midpoint between each two neighbours with one f64 step to either side."""
+    """All values, and the midpoint of each two adjacent values with one f64 step to either side."""
     values = values_of(ALL_BITS, dtype)
     np.testing.assert_array_equal(decode(ALL_BITS, dtype), values)
     finite = np.unique(values[np.isfinite(values)])
@@ -85,13 +85,13 @@ def test_the_harness_agrees_with_numpy(dtype):
 
 @pytest.mark.parametrize("dtype", FP8)
 def test_the_harness_agrees_with_ml_dtypes(dtype):
-    """All bytes, the midpoints between neighbours and what is beside them; what is too large saturates."""
+    """All bytes, the midpoints of adjacent values and the numbers next to them; too large values saturate."""
     every = np.arange(256, dtype=np.uint8)
     values = every.view(NUMPY_FP8[dtype]).astype(np.float64)
     finite = values[:128][np.isfinite(values[:128])]
     middle = (finite[1:] + finite[:-1]) / 2
     tried = np.concatenate([finite, middle, np.nextafter(middle, np.inf), np.nextafter(middle, 0)])
-    # f32 holds finite values and midpoints alone; ml_dtypes has no rounding from f64 of its own
+    # f32 holds finite values and midpoints only; ml_dtypes has no rounding from f64 of its own
     exact = np.concatenate([finite, middle])
     expected = exact.astype(np.float32).astype(NUMPY_FP8[dtype]).view(np.uint8)
     np.testing.assert_array_equal(encode(exact, dtype), expected)
@@ -126,7 +126,7 @@ def test_the_harness_keeps_integers(dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_repeat_keeps_all_bits(library, dtype):
-    """A move: NaN payloads too."""
+    """A copy keeps NaN payloads."""
     shape = (65536,)
     host = {"input_shape": shape, "output_shape": (2 * 65536,), "stride_x": (1,), "stride_y": (1,)}
     arrays = {"x": Array(dtype, shape, np.zeros(shape)), "y": Array(dtype, (2 * 65536,))}
@@ -164,9 +164,9 @@ def test_alibi_backward_copies_all_bits(library, dtype):
 @pytest.mark.parametrize(("p", "source"), [(0.0, "a"), (1.0, "b")])
 @pytest.mark.parametrize("dtype", HALVES)
 def test_lerp_ends_are_exact(library, dtype, p, source):
-    """All finite values come back through f32 from either end; the other operand is a number."""
+    """All finite values pass through f32 unchanged from either end; the other operand is finite."""
     finite = ALL_BITS[np.isfinite(values_of(ALL_BITS, dtype)) & (ALL_BITS != 0x8000)]
-    # f32 holds the difference of any two f16; of bf16 it needs operands of like size
+    # f32 holds the difference of any two f16, but of two bf16 only if they have similar magnitudes
     other = finite[::-1].copy() if dtype == "f16" else rounded(values_of(finite, dtype) / 2, dtype)
     problem = flat(dtype, finite.size, ("a", "b"), ("y",), p=p)
     bits = {source: finite, "ab".replace(source, ""): other}
@@ -176,7 +176,7 @@ def test_lerp_ends_are_exact(library, dtype, p, source):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_gradient_by_one_keeps_all_values(library, dtype):
-    """dy * 1 and dy * 0: widened, multiplied and narrowed, every value; NaN stays NaN."""
+    """dy * 1 and dy * 0: every value is widened, multiplied and narrowed; NaN stays NaN."""
     problem = flat(dtype, 65536, ("dy",), ("da", "db"), p=1.0)
     op = f"binary_lerp_backward_{dtype}"
     same_or_nan(op, run_on_bits(library, op, problem, {"dy": ALL_BITS}, "db"), ALL_BITS, dtype)
@@ -185,7 +185,7 @@ def test_gradient_by_one_keeps_all_values(library, dtype):
     same_or_nan(op, run_on_bits(library, op, problem, {"dy": ALL_BITS}, "da"), zeros, dtype)
 
 
-# Weights that put products on ties, beside them, into subnormals, under the smallest and over the largest value.
+# Weights that put products on ties, next to them, into subnormals, below the smallest and above the largest value.
 WEIGHTS = (
     0.5, 1.5, 0.75, 1 + 2.0**-8, 1 + 2.0**-9, 1 + 2.0**-11, 1 + 2.0**-12, 1 - 2.0**-9, 1 - 2.0**-12, 1 + 2.0**-23,
     1 / 3, 3.0, 2.0**-10, 2.0**-14, 3 * 2.0**-16, 2.0**-24, 3 * 2.0**-25, 2.0**-25, 2.0**-40, 2.0**-126, 2.0**-133,
@@ -196,7 +196,7 @@ WEIGHTS = (
 @pytest.mark.parametrize("weight", WEIGHTS, ids=float.hex)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rounding_of_products(library, dtype, weight):
-    """f32 products of all values by a weight, rounded to nearest even; NumPy rounds f32(weight * value) correctly."""
+    """f32 products of all values by a weight round to nearest even; NumPy rounds f32(weight * value) correctly."""
     problem = flat(dtype, 65536, ("dy",), ("da", "db"), p=weight)
     op = f"binary_lerp_backward_{dtype}"
     with np.errstate(all="ignore"):
@@ -206,7 +206,7 @@ def test_rounding_of_products(library, dtype, weight):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rounding_of_sums_at_ties(library, dtype):
-    """x + half a step of x: between every two neighbours, by a sum of two rows. Halves of steps below storage are 0."""
+    """x + half a step of x is a tie between adjacent values, made by a sum of two rows. Half a subnormal step is 0."""
     values = values_of(ALL_BITS, dtype)
     finite = np.unique(values[np.isfinite(values)])
     half = rounded((finite[1:] - finite[:-1]) / 2, dtype)
@@ -228,15 +228,15 @@ def test_rounding_of_sums_at_ties(library, dtype):
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_overflow_is_infinite(library, dtype):
-    """Sums of the largest value; its neighbour above is an infinity, reached from half a step on."""
+    """The largest value plus half its step or more is infinite."""
     largest = values_of(ALL_BITS, dtype)
     largest = largest[np.isfinite(largest)].max()
     step = largest - values_of(rounded(np.array([largest]), dtype) - 1, dtype)[0]
-    terms = np.array([[largest, largest, -largest, largest], [step / 4, step / 2, -step / 2, -step]])
+    summands = np.array([[largest, largest, -largest, largest], [step / 4, step / 2, -step / 2, -step]])
     problem = Problem(
         {"n": 2, "d": 4, "num_segments": 1},
         {
-            "input": Array(dtype, (2, 4), terms),
+            "input": Array(dtype, (2, 4), summands),
             "segment_ids": Array("i32", (2,), np.zeros(2, np.int64)),
             "output": Array(dtype, (1, 4)),
         },
@@ -247,7 +247,7 @@ def test_overflow_is_infinite(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_subnormals_are_kept(library, dtype):
+def test_subnormals_are_preserved(library, dtype):
     tiny = {"f32": 2.0**-149, "f64": 2.0**-1074}[dtype]
     values = np.array([tiny, -tiny, 3 * tiny, 5 * tiny])
     problem = flat(dtype, 4, ("dy",), ("da", "db"), p=0.5)
@@ -265,7 +265,7 @@ def unary_ops(backward):
 
 @each_row([*unary_ops(False), *unary_ops(True)])
 def test_unary_on_every_value(library, op):
-    """All 65536 inputs; gradients of 1."""
+    """All 65536 inputs; gradients for dy = 1."""
     row, slots = OPS[op]
     dtype = slots["T"]
     problem = maker(row.name)(Draw(slots, 0), ALL_BITS.size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts, affine, fill, gated activations and PReLU on the library, and what holds of all elementwise plans."""
+"""Casts, affine, fill, gated activations and PReLU on the library, and guarantees of all elementwise plans."""
 
 import math
 
@@ -10,7 +10,7 @@ import pytest
 import baracuda as bk
 from expected import gated, gated_gradient
 from fakes import SHAPE
-from placement import FLOATS, INTEGERS, close, integers, odd, place, room, run, select, values_of, wrapped
+from plan_tools import FLOATS, INTEGERS, close, integers, odd, ones, run, select, tensor, values_of, wrapped
 from tools.oracle import GATED, casts
 
 Unary, Binary, Ternary, Gated = bk.UnaryKind, bk.BinaryKind, bk.TernaryKind, bk.GatedActivationKind
@@ -23,7 +23,7 @@ PACKED = {bk.s4: (-8, 7), bk.u4: (0, 15)}
 
 
 def samples(dtype):
-    """Values of a dtype, as Python numbers: the ends of the range, ties, what overflows elsewhere."""
+    """Values of a dtype, as Python numbers: the ends of the range, ties, and values that overflow elsewhere."""
     if dtype is bk.bool_:
         return [0, 1] * 6
     if dtype in PACKED:
@@ -38,7 +38,7 @@ def samples(dtype):
     return kept
 
 
-# By whether the source and the target have two elements a byte.
+# by whether the source and the target have two elements a byte
 CASTS = {
     (False, False): casts.cast, (True, False): casts.unpack, (False, True): casts.pack, (True, True): casts.repack,
 }  # fmt: skip
@@ -78,11 +78,11 @@ def test_cast_strided(source, target):
     x = np.arange(12).reshape(SHAPE) % (2 if bk.bool_ in (source, target) else 8)
     plan, x = select("Cast", SHAPE, target, element=source), x.astype(np.float32)
     for layouts in (("columns", "gaps"), ("backwards", "dense")):
-        y = place(np.ones(SHAPE, np.float32), target, layouts[1])
-        run(plan, place(x, source, layouts[0]), y)
+        y = tensor(np.ones(SHAPE, np.float32), target, layouts[1])
+        run(plan, tensor(x, source, layouts[0]), y)
         np.testing.assert_array_equal(bk.download(y).astype(np.float64), x)
-    y = place(np.ones(SHAPE, np.float32), target)
-    run(plan, place(x[:, :1], source), y)
+    y = tensor(np.ones(SHAPE, np.float32), target)
+    run(plan, tensor(x[:, :1], source), y)
     np.testing.assert_array_equal(bk.download(y).astype(np.float64), np.broadcast_to(x[:, :1], SHAPE))
 
 
@@ -100,15 +100,15 @@ def test_cast_in_place():
 def test_affine(rng, dtype):
     plan, x = select("Affine", SHAPE, 0.1, -3, element=dtype), odd(rng, SHAPE, -2, 2)
     for layout in ("dense", "columns"):
-        source, target = place(x, dtype, layout), room(dtype, "dense")
+        source, target = tensor(x, dtype, layout), ones(dtype, "dense")
         run(plan, source, target)
         close(target, 0.1 * x - 3)
         run(plan, source, source)
         close(source, 0.1 * x - 3)
-        source = place(x, dtype, layout)
+        source = tensor(x, dtype, layout)
         run(plan, None, source)
         close(source, 0.1 * x - 3)
-    run(plan, place(x[:, :1], dtype), target)
+    run(plan, tensor(x[:, :1], dtype), target)
     close(target, 0.1 * x[:, :1] - 3)
     flat = bk.upload(x.ravel(), dtype)
     run(select("Affine", 12, 2, element=dtype), None, flat)
@@ -122,7 +122,7 @@ def test_affine_of_integers(rng, dtype):
         expected = wrapped(x * scale + offset, dtype)
         plan, source = select("Affine", SHAPE, scale, offset, element=dtype), x.astype(dtype.numpy_dtype)
         for layout in ("dense", "gaps"):
-            view, y = place(source, dtype, layout), room(dtype)
+            view, y = tensor(source, dtype, layout), ones(dtype)
             run(plan, view, y)
             np.testing.assert_array_equal(values_of(y), expected)
             run(plan, view, view)
@@ -142,7 +142,7 @@ def test_fill(dtype):
     assert not got[:, 1::2].any(), "cells between those of the view"
 
 
-def test_fill_with_what_is_no_number():
+def test_fill_with_invalid_values():
     for dtype in FLOATS:
         y = bk.empty((5,), dtype)
         for value in (math.nan, math.inf, -math.inf, -0.0):
@@ -165,15 +165,15 @@ def test_gated(rng, name, dtype, axis):
     forward = select("GatedActivation", Gated[name.upper()], shape, axis, element=dtype)
     backward = select("GatedActivationBackward", Gated[name.upper()], shape, axis, element=dtype)
     for layouts in (("dense",) * 3, ("columns", "gaps", "backwards"), ("backwards", "columns", "gaps")):
-        view, y = place(x, dtype, layouts[0]), room(dtype, layouts[1], a.shape)
+        view, y = tensor(x, dtype, layouts[0]), ones(dtype, layouts[1], a.shape)
         run(forward, view, y)
         close(y, expected)
-        grad = room(dtype, layouts[2], shape)
-        run(backward, view, place(dy, dtype, layouts[1]), grad)
+        grad = ones(dtype, layouts[2], shape)
+        run(backward, view, tensor(dy, dtype, layouts[1]), grad)
         close(grad, dx)
-        run(backward, view, place(dy, dtype, layouts[1]), view)
+        run(backward, view, tensor(dy, dtype, layouts[1]), view)
         close(view, dx)
-    view = place(x, dtype)
+    view = tensor(x, dtype)
     half = bk.TensorRef(view.ptr, a.shape, dtype, view.strides, view.length, owner=view)
     run(forward, view, half)
     close(view, np.concatenate([expected, b], axis))
@@ -191,21 +191,21 @@ def test_prelu(rng, dtype, axis):
     spread = weight.reshape([extent if d == axis else 1 for d in range(3)])
     forward = select("PRelu", shape, axis, element=dtype)
     backward = select("PReluBackward", shape, axis, element=dtype)
-    dx, terms = np.where(x > 0, dy, spread * dy), np.where(x > 0, 0, dy * x)
-    dweight = terms.sum(tuple(d for d in range(3) if d != axis)).reshape(extent)
+    dx, summands = np.where(x > 0, dy, spread * dy), np.where(x > 0, 0, dy * x)
+    dweight = summands.sum(tuple(d for d in range(3) if d != axis)).reshape(extent)
     for layouts in (("dense", "dense"), ("gaps", "columns"), ("backwards", "gaps")):
-        views = place(dy, dtype, layouts[1]), place(x, dtype, layouts[0]), place(weight, dtype, layouts[0])
-        y = room(dtype, layouts[1], shape)
+        views = tensor(dy, dtype, layouts[1]), tensor(x, dtype, layouts[0]), tensor(weight, dtype, layouts[0])
+        y = ones(dtype, layouts[1], shape)
         run(forward, *views[1:], y)
         close(y, np.where(x > 0, x, spread * x))
         for wanted in (("dx", "dweight"), ("dx",), ("dweight",)):
-            outputs = {"dx": room(dtype, layouts[0], shape), "dweight": room(dtype, layouts[1], (extent,))}
+            outputs = {"dx": ones(dtype, layouts[0], shape), "dweight": ones(dtype, layouts[1], (extent,))}
             run(backward, *views, **{name: outputs[name] for name in wanted})
             if "dx" in wanted:
                 close(outputs["dx"], dx)
             if "dweight" in wanted:
                 close(outputs["dweight"], dweight, 4)
-        grad = room(dtype, shape=(extent,))
+        grad = ones(dtype, shape=(extent,))
         run(backward, *views, dx=views[1], dweight=grad)
         close(views[1], dx)
         close(grad, dweight, 4)
@@ -217,11 +217,11 @@ def test_prelu(rng, dtype, axis):
 def test_rank_0_and_rank_8(rng):
     for shape in ((), (1, 2, 1, 2, 3, 1, 2, 2)):
         a, b = odd(rng, shape, -2, 2), odd(rng, shape, -2, 2)
-        plan, y = select("Binary", Binary.MUL, shape, element=bk.f64), room(bk.f64, shape=shape)
-        run(plan, place(a, bk.f64), place(b, bk.f64), y)
+        plan, y = select("Binary", Binary.MUL, shape, element=bk.f64), ones(bk.f64, shape=shape)
+        run(plan, tensor(a, bk.f64), tensor(b, bk.f64), y)
         close(y, a * b)
-        where, cond = select("Where", shape, element=bk.f64), place(np.ones(shape), bk.i64)
-        run(where, cond, place(a, bk.f64), place(b, bk.f64), y)
+        where, cond = select("Where", shape, element=bk.f64), tensor(np.ones(shape), bk.i64)
+        run(where, cond, tensor(a, bk.f64), tensor(b, bk.f64), y)
         close(y, a)
 
 
@@ -244,9 +244,9 @@ def test_empty_problems(name, fields, views):
 
 
 @pytest.mark.parametrize("name", ["Binary", "PRelu"])
-def test_sums_of_nothing_are_0(name):
-    """A gradient with cells is written even where the operands have none."""
-    empty, grad = bk.TensorRef(0, EMPTY, bk.f32), room(bk.f32, shape=(1, 4) if name == "Binary" else (4,))
+def test_empty_sums_are_0(name):
+    """A gradient with elements is written even where the operands have none."""
+    empty, grad = bk.TensorRef(0, EMPTY, bk.f32), ones(bk.f32, shape=(1, 4) if name == "Binary" else (4,))
     if name == "Binary":
         plan = select("BinaryBackward", Binary.ADD, EMPTY, element=bk.f32)
         run(plan, empty, da=empty, db=grad)
@@ -257,10 +257,10 @@ def test_sums_of_nothing_are_0(name):
 
 
 def test_long_sums_with_and_without_workspace(rng):
-    """Sums are deterministic with and without a workspace, which only makes them faster; a backend may want none."""
+    """Sums are deterministic with and without a workspace, which only makes them faster; a backend may need none."""
     shape = (4096, 8)
-    a, dy = (place(rng.standard_normal(shape), bk.f32) for _ in range(2))
-    b = place(rng.standard_normal((1, 8)), bk.f32)
+    a, dy = (tensor(rng.standard_normal(shape), bk.f32) for _ in range(2))
+    b = tensor(rng.standard_normal((1, 8)), bk.f32)
     plan = bk.BinaryBackwardPlan.select(None, bk.BinaryBackwardDescriptor(Binary.MUL, shape, element=bk.f32))
     da, db = bk.empty(shape), bk.empty((1, 8))
     args = bk.BinaryBackwardArgs(dy, a, b, da, db)
@@ -281,7 +281,7 @@ def test_long_sums_with_and_without_workspace(rng):
 
 
 def test_bound_launches(rng):
-    x, y = place(odd(rng, SHAPE, -2, 2), bk.f32), room(bk.f32)
+    x, y = tensor(odd(rng, SHAPE, -2, 2), bk.f32), ones(bk.f32)
     launch = select("Unary", Unary.NEG, SHAPE, element=bk.f32).bind(None, None, bk.UnaryArgs(x, y))
     launch()
     bk.synchronize()

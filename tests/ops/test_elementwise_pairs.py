@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two and three operands on every pair of special values, over all exponents, and by algebra.
+"""Functions of two and three operands on every pair of special values, over all exponents, and by algebraic identities.
 
-8-bit operands are tried in all pairs. The algebra holds for the bits of results, so it needs no reference.
+8-bit operands are tried in all pairs. The identities hold for the bits of results, so they need no reference.
 """
 
 import numpy as np
@@ -38,7 +38,7 @@ def rng_of(*key) -> np.random.Generator:
 
 
 def special_values(dtype, few=False):
-    """Both signs of what the formats treat apart, and numbers next to it."""
+    """Both signs of the values that the formats treat specially, and of the numbers next to them."""
     eps, digits, large = 2.0 ** (1 - DIGITS[dtype]), DIGITS[dtype], LARGEST[dtype]
     values = [0.0, SMALLEST[dtype], SMALLEST_NORMAL[dtype], 1.0, 1 + eps, 3.0, 2.0**digits - 1, large, np.inf, np.nan]
     if not few:
@@ -52,7 +52,7 @@ def special_values(dtype, few=False):
 
 
 def stratified(rng, dtype, n=RANDOM):
-    """Numbers of every exponent; half of them near the last one, so that sums cancel and quotients are small."""
+    """Numbers of every exponent; half of them near the previous one, so that sums cancel and quotients are small."""
     top = np.frexp(LARGEST[dtype])[1] - 1
     exponents = rng.integers(LEAST[dtype], top, (3, n), endpoint=True)
     near = exponents[0] + rng.integers(-DIGITS[dtype] - 2, DIGITS[dtype] + 2, (3, n), endpoint=True)
@@ -62,7 +62,7 @@ def stratified(rng, dtype, n=RANDOM):
 
 
 def grid(*axes):
-    """All combinations, one array an axis."""
+    """All combinations, one array per axis."""
     return tuple(x.ravel() for x in np.meshgrid(*axes, indexing="ij"))
 
 
@@ -85,7 +85,7 @@ def integer_pairs(dtype):
     edges = np.unique(np.concatenate([special[:8], edges, special[-8:], special[np.abs(special.astype(float)) < 10]]))
     low, high = LIMITS[dtype]
     random = rng.integers(low, high, (2, 4000), special.dtype, endpoint=True)
-    # of every length
+    # of every bit length
     random >>= rng.integers(0, width(dtype), random.shape).astype(random.dtype)
     return tuple(np.concatenate(both) for both in zip(grid(edges, edges), random))
 
@@ -103,7 +103,7 @@ def problem_of(op, inputs, **scalars):
 
 
 def call(library, op, *values, **scalars):
-    """Values of its one output."""
+    """The values of its single output."""
     names = [p.name for p in OPS[op][0].pointers if not p.is_output]
     outcome = launch(library, op, problem_of(op, dict(zip(names, values)), **scalars))
     assert outcome.status == 0, outcome.text
@@ -116,7 +116,7 @@ def instances(*rows):
 
 
 def check(library, op, case_module, values, **scalars):
-    """The op's outputs against the reference of its case."""
+    """Compares the op's outputs with the reference of its case."""
     row, _ = OPS[op]
     problem = problem_of(op, dict(zip([p.name for p in row.pointers if not p.is_output], values)), **scalars)
     case = next(c for c in case_module.CASES if c.row == row.name)
@@ -132,7 +132,7 @@ def check(library, op, case_module, values, **scalars):
 
 
 def worst(got, expected, dtype, values, most=8):
-    """The cells that are furthest from the reference, with their operands."""
+    """The elements that are furthest from the reference, with their operands."""
     ref = round_to(np.asarray(expected.value), dtype).astype(np.float64)
     with np.errstate(all="ignore"):
         error = np.abs(got / ref - 1)
@@ -154,7 +154,7 @@ def test_pairs(library, op, slots):
 
 @pytest.mark.parametrize(("op", "slots"), instances(binary.LDEXP))
 def test_ldexp(library, op, slots):
-    """All special values by exponents that go through the whole range and far beyond."""
+    """All special values, with exponents over the whole range and far beyond."""
     ends = [-(2**31), -(2**31) + 1, 2**31 - 1, -5000, 5000, -70000, 70000]
     exponents = np.concatenate([np.arange(-2300, 2301, 1 if slots["T"] == "f64" else 2), ends])
     check(library, op, binary, grid(special_values(slots["T"]), exponents))
@@ -194,7 +194,7 @@ def test_gradients_of_triples(library, op, slots):
 
 
 def same(left, right, dtype):
-    """Equal bits; NaN is NaN."""
+    """Equal bits; NaN equals NaN."""
     nan = np.isnan(left) & np.isnan(right) if dtype in FLOATS else False
     bad = np.flatnonzero(~(nan | (encode(left, dtype) == encode(right, dtype))))
     assert bad.size == 0, f"{bad.size} differ, the first at {bad[0]}: {left[bad[0]]!r} and {right[bad[0]]!r}"
@@ -235,21 +235,21 @@ def test_float_algebra(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_division_with_rest(library, dtype):
-    """a is floor_divide(a, b) b + mod(a, b) exactly, and the rest lies between 0 and b."""
+def test_division_with_remainder(library, dtype):
+    """a is floor_divide(a, b) b + mod(a, b) exactly, and the remainder lies between 0 and b."""
     rng, limit, n = rng_of(dtype, "rest"), 2 ** (DIGITS[dtype] - 1), 5000
-    # whole multiples of one number, so that quotient and rest have no more digits than a
+    # multiples of one number, so that quotient and remainder have no more digits than a
     unit = 2.0 ** rng.integers(-3, 3, n)
     a = rng.integers(-limit, limit, n) * unit
     b = rng.integers(1, 2 ** (DIGITS[dtype] // 2), n) * rng.choice([-1.0, 1.0], n) * unit
     quotient = call(library, f"binary_floor_divide_{dtype}", a, b)
-    rest = call(library, f"binary_mod_{dtype}", a, b)
-    assert (quotient.astype(np.longdouble) * b + rest == a).all()
-    assert (np.abs(rest) < np.abs(b)).all()
-    assert (np.signbit(rest) == np.signbit(b)).all()
+    modulo = call(library, f"binary_mod_{dtype}", a, b)
+    assert (quotient.astype(np.longdouble) * b + modulo == a).all()
+    assert (np.abs(modulo) < np.abs(b)).all()
+    assert (np.signbit(modulo) == np.signbit(b)).all()
     remainder = call(library, f"binary_remainder_{dtype}", a, b)
     assert (np.signbit(remainder) == np.signbit(a)).all()
-    difference = rest - remainder
+    difference = modulo - remainder
     assert ((difference == 0) | (difference == b)).all()
 
 
@@ -261,7 +261,7 @@ def test_fma_algebra(library, dtype):
     one = np.ones_like(a)
     same(call(library, op, a, one, b), call(library, f"binary_add_{dtype}", a, b), dtype)
     same(call(library, op, b, -one, a), call(library, f"binary_sub_{dtype}", a, b), dtype)
-    # what a rounded product has lost
+    # the rounding error of a product
     product = call(library, f"binary_mul_{dtype}", a, b)
     lost = call(library, op, a, b, -product)
     kept = np.isfinite(product) & (np.abs(product) > SMALLEST_NORMAL[dtype] * 2.0 ** (2 * DIGITS[dtype]))
@@ -285,7 +285,7 @@ def test_ldexp_algebra(library, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_ldexp_gradients_beyond_the_range(library, dtype):
-    """Terms of a sum are those of the compute type: infinite where it has none, whatever cancels them."""
+    """Summands have the range of the compute type: they are infinite where it overflows, whatever would cancel them."""
     op, top = f"binary_ldexp_backward_{dtype}_strided", 1024 if dtype == "f64" else 128
     rng = rng_of(dtype, "terms")
     pairs = [
@@ -306,8 +306,8 @@ def test_ldexp_gradients_beyond_the_range(library, dtype):
         outcome = launch(library, op, Problem({"numel": 2, "rank": 1}, arrays, host))
         assert outcome.status == 0, outcome.text
         with np.errstate(all="ignore"):
-            terms = round_to(np.ldexp(dy, b.astype(np.int32)), COMPUTE[dtype])
-            total = round_to(terms.sum(keepdims=True), dtype)
+            summands = round_to(np.ldexp(dy, b.astype(np.int32)), COMPUTE[dtype])
+            total = round_to(summands.sum(keepdims=True), dtype)
         np.testing.assert_array_equal(outcome.values("da")[:1], total, f"dy = {dy}, b = {b}")
 
 
@@ -342,10 +342,10 @@ def test_integer_algebra(library, dtype):
     same(f("add", f("bitwise_and", a, b), f("bitwise_or", a, b)), f("add", a, b), dtype)
     same(f("add", f("minimum", a, b), f("maximum", a, b)), f("add", a, b), dtype)
     divides = b != 0
-    for quotient, rest in (("floor_divide", "mod"), ("div", "remainder")):
-        same(f("add", f("mul", f(quotient, a, b), b), f(rest, a, b))[divides], a[divides], dtype)
+    for quotient, remainder in (("floor_divide", "mod"), ("div", "remainder")):
+        same(f("add", f("mul", f(quotient, a, b), b), f(remainder, a, b))[divides], a[divides], dtype)
         same(f(quotient, a, zero), zero, dtype)
-        same(f(rest, a, zero), zero, dtype)
+        same(f(remainder, a, zero), zero, dtype)
     count = rng_of(dtype, "shift").integers(0, w, a.shape).astype(whole)
     power = f("bitwise_left_shift", zero + whole.type(1), count)
     same(f("bitwise_left_shift", a, count), f("mul", a, power), dtype)
@@ -363,7 +363,7 @@ def test_integer_algebra(library, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_gradient_shares(library, dtype):
-    """What the operands of an extremum get adds up to dy, and of a zero it matters not which sign it has."""
+    """The gradients of an extremum's operands add up to dy, and the sign of a zero does not matter."""
     a, b = stratified(rng_of(dtype, "shares"), dtype)[:2]
     b = np.where(rng_of(dtype, "ties").random(b.shape) < 0.3, a, b)
     dy = np.full_like(a, 2.5)
@@ -418,8 +418,8 @@ STRIDED = {
 @bounded
 @given(st.data(), st.sampled_from(list(STRIDED)), seeds, offsets)
 def test_strides(library, data, row, seed, offset):
-    """Any rank, axes permuted, sliced, walked backwards and broadcast. Gradients that stand still along an axis are
-    summed over it, and some are not wanted."""
+    """Any rank, axes permuted, sliced, reversed and broadcast. Gradients with stride 0 along an axis are summed over
+    it, and some are not wanted."""
     dtypes, functions = STRIDED[row]
     slots = {"T": data.draw(st.sampled_from(dtypes)), "F": data.draw(st.sampled_from(functions))}
     slots = {k: v for k, v in slots.items() if v}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gradient that is summed over an axis of extent 0 has cells though its op has no elements: they become +0."""
+"""A gradient that is summed over an axis of extent 0 has elements though its op has none: they become +0."""
 
 import pytest
 
@@ -12,7 +12,7 @@ FLAT = [op for op, (row, _) in OPS.items() if row.name == "prelu_backward_{T}"]
 
 
 def check_zeroed(library, op, problem, zeroed):
-    """Of the outputs `zeroed` alone is written, and needs no other array; without it nothing is."""
+    """Only the output `zeroed` is written, and it needs no other array; without it nothing is written."""
     others = tuple(name for name in problem.arrays if name != zeroed)
     row, _ = OPS[op]
     is_optional = not next(p for p in row.pointers if p.name == zeroed).is_required
@@ -33,7 +33,7 @@ def check_zeroed(library, op, problem, zeroed):
 
 
 def check_refused(library, op, problem, status, text, **options):
-    """Nothing is written."""
+    """The call is refused and nothing is written."""
     prepared = Launch(library, op, problem, **options)
     assert prepared.run() == status, last_error(library)
     assert text in last_error(library)
@@ -57,7 +57,7 @@ def test_strided(library, op):
 
 @each_row(SUMS)
 def test_checks_are_those_of_any_problem(library, op):
-    """Reach, NULL strides, a misaligned or second output: before anything is set to 0."""
+    """Reach, NULL strides, a misaligned or second output are checked before anything is set to 0."""
     row, _ = OPS[op]
     for array in (p.name for p in row.pointers):
         stride = f"stride_{array}"
@@ -76,7 +76,7 @@ def test_checks_are_those_of_any_problem(library, op):
 
 @each_row(SUMS)
 def test_backwards(library, op):
-    """A stride of -1 is one like any other."""
+    """A stride of -1 is as good as any other."""
     problem, zeroed = empty_sum(op)
     problem.arrays[zeroed].strides = problem.host[f"stride_{zeroed}"] = (0, -1)
     check_zeroed(library, op, problem, zeroed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of every op, in processes of their own: a crash is a failure that names the call. See harness/fuzz.py.
+"""Random calls of every op in child processes: a crash is a failure that names the call. See harness/fuzz.py.
 
 BARACUDA_FUZZ_CALLS   calls of each seed; by default as many as make test has time for
 BARACUDA_FUZZ_SEED    the first seed; by default 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gated units whose gate, or product with one factor, leaves the range of the dtype though the result does not."""
+"""Gated units whose gate, or partial product, leaves the range of the dtype though the result does not."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ KNOWN = [
 
 
 def extreme(rng, dtype, n):
-    """Factors of every exponent, and a gate that leads many of the products back into the range."""
+    """Operands of every exponent, and a gate that brings many of the products back into the range."""
     top = np.frexp(LARGEST[dtype])[1] - 1
     a, dy = np.ldexp(1 + rng.random((2, n)), rng.integers(LEAST[dtype], top, (2, n), endpoint=True))
     depth = np.log(2) * rng.uniform(0, 3 * top, n)  # of e^b
@@ -36,7 +36,7 @@ def extreme(rng, dtype, n):
 
 
 def call(library, op, a, b, strided, **others):
-    """The halves of x apart, or neighbours."""
+    """The halves of x are contiguous each, or interleaved."""
     n, dtype = a.size, op.rsplit("_", 1)[1]
     step, half = (2, 1) if strided else (1, n)
     both = {"x": np.stack([a, b]), **others}
@@ -53,7 +53,7 @@ def call(library, op, a, b, strided, **others):
 
 
 def expected(value, size):
-    """As tolerances.gated has it; only a tiny product of two factors is subnormal before the last rounding."""
+    """The bound of tolerances.gated; only a tiny product of two operands is subnormal before the last rounding."""
     return Expected(value, 1, size, 1.0)
 
 
@@ -83,7 +83,7 @@ def test_known_arguments(library, name, dtype, strided):
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_edges(library, name, dtype):
-    """Where the gate passes from one formula to the other, and where it leaves the range: b in small steps."""
+    """Values of b in small steps around the points where the gate changes its formula, or leaves the range."""
     deep = {"f64": (900, 1022, 1074, 1529.5, 2100)}.get(dtype, (100, 126, 149, 188.5, 285))
     depth = (np.array(deep)[:, None] * np.log(2) * (1 + np.linspace(-0.02, 0.02, 201))).ravel()
     b = -np.sqrt(2 * depth) if name == "geglu" else -depth
@@ -96,7 +96,7 @@ def test_edges(library, name, dtype):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", NAMES)
 def test_ends(library, name, dtype):
-    """NaN stays, and the gates of -infinity are closed."""
+    """NaN propagates, and the gate of -infinity is 0."""
     y = call(
         library, f"gated_{name}_{dtype}", np.array([np.nan, 1.0, 2.0, 0.0]), np.array([1.0, np.nan, -np.inf, -300]), 0
     )
@@ -106,12 +106,12 @@ def test_ends(library, name, dtype):
 
 @bounded
 @given(st.sampled_from(FLOATS), st.sampled_from(NAMES), seeds, st.booleans())
-def test_extreme_factors(library, dtype, name, seed, strided):
+def test_extreme_operands(library, dtype, name, seed, strided):
     check(library, name, dtype, *extreme(np.random.default_rng(seed), dtype, 500), strided)
 
 
 def test_the_range_is_left():
-    """The factors are extreme: f32 has no e^b for many of them, and yet the products."""
+    """The operands are extreme: f32 has no e^b for many of them, and yet the products."""
     a, b, _ = extreme(np.random.default_rng(1), "f32", 5000)
     gate = np.exp(b.astype(X))
     product = np.abs(a * gate)

@@ -16,7 +16,7 @@ BY_ROW = {
     "embedding_dense_backward{I}_{T}": embedding_dense.rows_backward,
     "embedding_sparse_backward{I}_{T}": embedding_dense.sparse(embedding_dense.rows_backward),
 }
-BY_BAG = {  # of sums and means
+BY_BAG = {  # sums and means
     "embedding_bag_last_offset{I}{O}_{T}": embedding.with_last_offset(embedding.bag),
     "embedding_bag_last_offset_backward{I}{O}_{T}": embedding.with_last_offset(embedding.bag_backward),
     "embedding_bag_weighted{I}{O}_{T}": embedding_weighted.forward,
@@ -27,7 +27,7 @@ BY_BAG = {  # of sums and means
     "embedding_bag_max{I}{O}_{T}": embedding_rows.without_end,
     "embedding_bag_max_last_offset{I}{O}_{T}": embedding_rows.with_end,
 }
-FOLDS = ("mean", "max", "min", "prod")
+UFUNCS = ("mean", "max", "min", "prod")
 
 
 def workspaces(row):
@@ -69,23 +69,25 @@ def test_rows_cut_to_a_norm(library, data, dtype, index, seed, offset, p):
 
 
 @few
-@given(st.data(), st.sampled_from(FOLDS), st.booleans(), dtypes, indices, seeds, offsets)
-def test_segments(library, data, fold, ordered, dtype, index, seed, offset):
+@given(st.data(), st.sampled_from(UFUNCS), st.booleans(), dtypes, indices, seeds, offsets)
+def test_segments(library, data, reduction, ordered, dtype, index, seed, offset):
     slots, (n, d, segments, ids, _) = {"T": dtype, "I": index}, segments_of(data)
-    kind = data.draw(st.sampled_from(segment.KINDS[fold]))
+    kind = data.draw(st.sampled_from(segment.KINDS[reduction]))
     problem = segment.segment_sum(Draw(slots, seed), n, d, segments, ids, kind, ordered)
-    row = f"{'' if ordered else 'unsorted_'}segment_{fold}{{I}}_{{T}}"
+    row = f"{'' if ordered else 'unsorted_'}segment_{reduction}{{I}}_{{T}}"
     run(library, row, slots, problem, offset, workspaces(row))
 
 
 @few
-@given(st.data(), st.sampled_from(FOLDS), st.booleans(), dtypes, indices, seeds, offsets)
-def test_gradients_of_segments(library, data, fold, ordered, dtype, index, seed, offset):
+@given(st.data(), st.sampled_from(UFUNCS), st.booleans(), dtypes, indices, seeds, offsets)
+def test_gradients_of_segments(library, data, reduction, ordered, dtype, index, seed, offset):
     slots, (n, d, segments, ids, _) = {"T": dtype, "I": index}, segments_of(data)
-    row = f"{'' if ordered else 'unsorted_'}segment_{fold}_backward{{I}}_{{T}}"
-    if fold == "mean":
+    row = f"{'' if ordered else 'unsorted_'}segment_{reduction}_backward{{I}}_{{T}}"
+    if reduction == "mean":
         problem = segment.backward(Draw(slots, seed), n, d, segments, ids, "normal", ordered)
     else:
-        kind = data.draw(st.sampled_from(("holes", "factors", "spiked") if fold == "prod" else ("ties", "special")))
-        problem = segment.of_input(Draw(slots, seed), n, d, segments, ids, kind, ordered, saves=fold == "prod")
+        kind = data.draw(
+            st.sampled_from(("holes", "factors", "spiked") if reduction == "prod" else ("ties", "special"))
+        )
+        problem = segment.of_input(Draw(slots, seed), n, d, segments, ids, kind, ordered, saves=reduction == "prod")
     run(library, row, slots, problem, offset, workspaces(row))

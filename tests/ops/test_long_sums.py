@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long sums lose no digits, along whichever axis and without a workspace."""
+"""Long sums keep their accuracy, along any axis and without a workspace."""
 
 import numpy as np
 import pytest

@@ -23,7 +23,7 @@ CROSS_ENTROPY = {
 @bounded
 @given(st.data(), st.sampled_from(list(CROSS_ENTROPY)), dtypes, indices, modes, seeds, offsets)
 def test_cross_entropy(library, data, row, dtype, index, mode, seed, offset):
-    """Any number of items, classes and places, gaps, weights, smoothing, penalties, targets that do not count."""
+    """Any number of items, classes and positions, gaps, class weights, label smoothing, z-loss, and ignored targets."""
     extents = {name: data.draw(st.integers(1, most)) for name, most in (("rows", 40), ("columns", 300), ("inner", 4))}
     options = {name: data.draw(st.booleans()) for name in ("weighted", "scaled")}
     forward, backward = CROSS_ENTROPY[row]
@@ -39,7 +39,7 @@ def test_cross_entropy(library, data, row, dtype, index, mode, seed, offset):
 @bounded
 @given(st.data(), st.booleans(), dtypes, indices, modes, seeds, offsets)
 def test_ctc(library, data, backward, dtype, index, mode, seed, offset):
-    """Any lengths, feasible or not, of targets in either form, some of which are no classes."""
+    """Any lengths, feasible or not, and targets in either form, some of which are no classes."""
     row = f"loss_ctc_ragged{'_backward' * backward}{{I}}_{{T}}"
     extents = [data.draw(st.integers(least, most)) for least, most in ((0, 12), (1, 6), (1, 9), (0, 7))]
     form = data.draw(st.sampled_from(["padded", "concatenated"]))
@@ -53,7 +53,7 @@ def test_ctc(library, data, backward, dtype, index, mode, seed, offset):
 @bounded
 @given(st.sampled_from(list(LOSSES)), st.booleans(), dtypes, modes, st.integers(1, 3000), kinds, seeds, offsets)
 def test_elementwise(library, name, backward, dtype, mode, n, kind, seed, offset):
-    """Any number of terms, kept, averaged or added, of ordinary and of special operands."""
+    """Any number of elements, reduced by none, mean or sum, with ordinary and special operands."""
     kind = "normal" if mode else kind
     problem = elementwise.made(
         Draw({"T": dtype}, seed), name, n, mode, dict.fromkeys(LOSSES[name].inputs, kind), backward=backward

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the op tables against its reference: case x instance x problem x layout x workspace; an item an op."""
+"""Every row of the op tables against its reference: case x instance x problem x layout x workspace, an item per op."""
 
 import dataclasses
 
@@ -23,8 +23,8 @@ from naming import Tries, each_row
 
 # Element offsets of the arrays from a 256-byte boundary: aligned, all misaligned for vectors, each differently.
 OFFSETS = {"aligned": 0, "offset": 1, "mixed": lambda k: (k * k) % 7}
-# Garbage in outputs and workspaces, and where a workspace lies. Under a sanitizer, which sees what is touched and not
-# what it holds, one kind is enough; and long arrays, which are there for how work is divided, lie in one way.
+# Garbage in outputs and workspaces, and the workspace's alignment. One kind is enough under a sanitizer, which sees
+# accesses and not contents, and one layout for long arrays, which test how work is divided.
 GARBAGE = ((NAN_POISON, 0), (FINITE_POISON, 1))[: 1 if SANITIZED else 2]
 LONG = 20_000 if SANITIZED else 2**63
 
@@ -46,7 +46,7 @@ def same(outcome, other):
 
 
 def check_problem(library, case, op, problem, workspace, expected):
-    """In every layout, and twice in each, with other garbage in memory."""
+    """Each layout runs twice, with other garbage in memory."""
     seen = None
     for layout, offset in layouts_of(problem).items():
         outcomes = [
@@ -65,7 +65,7 @@ def check_problem(library, case, op, problem, workspace, expected):
 
 @each_row(OPS)
 def test_reference(library, op, most_elements):
-    """What can_implement says 0 for, run computes. The size of the workspace is one whenever it is asked for."""
+    """run computes what can_implement accepts. The workspace size is the same whenever it is asked for."""
     row, slots = OPS[op]
     case = CASES[row.name]
     sizes = []
@@ -86,7 +86,7 @@ def test_reference(library, op, most_elements):
 
 
 def check_in_place(library, case, op, problem, output, source, workspace=None):
-    """The bits of a call on separate arrays.
+    """The bits are those of a call on separate arrays.
 
     Sums may take another order where alignments differ, as they do between the two calls in the mixed layout.
     """
@@ -106,16 +106,16 @@ def check_in_place(library, case, op, problem, output, source, workspace=None):
 
 
 def in_halves(row):
-    """Operands of two halves, which may lie anywhere: test_aliases.py."""
+    """Operands of two halves, whose aliases test_aliases.py tries."""
     return any(p.role == "offset" and p.of for p in row.params)
 
 
-# Families whose rows may be longer than a block holds, and are cut into pieces where there is a workspace.
+# Families whose rows may be longer than a block can cache, and are split where there is a workspace.
 OF_ROWS = ("norm", "scan", "softmax")
 
 
 def problems_in_place(case, row, slots):
-    """(name, workspace)"""
+    """Yields (name, workspace)."""
     names = dict.fromkeys((case.plain, case.large_of(slots)))
     if row.family not in OF_ROWS:
         return [(name, None) for name in names]
@@ -125,7 +125,7 @@ def problems_in_place(case, row, slots):
 
 @each_row([op for op, (row, _) in OPS.items() if row.in_place and not in_halves(row)])
 def test_in_place(library, op, most_elements):
-    """An output may be an input of equal strides and element size where the row says so."""
+    """An output may alias an input of equal strides and element size where the row says so."""
     row, slots = OPS[op]
     case = CASES[row.name]
     with Tries() as tries:

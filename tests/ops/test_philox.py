@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator against the vectors that its authors published (Random123, kat_vectors), in the oracle and in C++."""
+"""Philox against the vectors that its authors published (Random123, kat_vectors), in the oracle and in C++."""
 
 import subprocess
 

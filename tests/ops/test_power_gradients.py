@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of powers where the power leaves the range of the dtype and the gradient does not, and at the ends."""
+"""Gradients of powers where the power leaves the range of the dtype and the gradient does not, and at 0, infinity and
+NaN."""
 
 import math
 
@@ -25,7 +26,7 @@ EXPONENTS = (2.5, 3.0, 2.0, 1.5, 1.0, 0.5, 0.0, -0.0, -0.5, -1.0, -2.0, -2.5, 4.
 
 
 def power_gradients(dy, a, b):
-    """b a^(b - 1) dy and a^b ln(a) dy; 0 for b = 0, and where the power's limit is 0 that of the second too."""
+    """b a^(b - 1) dy and a^b ln(a) dy; both are 0 for b = 0, and the second also where the power's limit is 0."""
     dy, a, b = (np.asarray(v, X) for v in (dy, a, b))
     with np.errstate(all="ignore"):
         da = np.where(b == 0, 0, b * power(a, b - 1) * dy)
@@ -49,7 +50,7 @@ def run(library, op, values, dtype, strided=False, **scalars):
 
 
 def bound_of(dtype):
-    """16 bits: of a power of an exponent as large as 400, by logarithms of 2^-22."""
+    """The 16-bit bound allows for exponents as large as 400 with logarithms accurate to 2^-22."""
     return (
         0.5 + 2.0**-4
         if dtype in ("f16", "bf16")
@@ -58,7 +59,7 @@ def bound_of(dtype):
 
 
 def assert_close(what, got, expected, dtype, operands):
-    """Within the bound of powers, a subnormal number by its own unit; the signs of zeros are nobody's concern."""
+    """Asserts the bound of powers, for a subnormal number in its own unit; signs of zeros are not compared."""
     top, bound = np.frexp(LARGEST[dtype])[1], bound_of(dtype)
     beyond = np.ldexp(X(1), top)
     with np.errstate(all="ignore"):
@@ -82,7 +83,7 @@ def check_pairs(library, dtype, dy, a, b, strided=False):
 
 
 def check_parameter(library, dtype, dy, x, p, strided=False):
-    """Every op that takes the exponent as a number; those of powi where it is whole."""
+    """Every op that takes the exponent as a scalar; the powi ops where it is an integer."""
     dy, x = (round_to(np.asarray(v, np.float64), dtype) for v in (dy, x))
     p = float(np.float32(p))
     for name in ("powf", "powf_param", "powi", "powi_param"):
@@ -124,7 +125,7 @@ def test_known_arguments(library, dtype, strided):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_ends(library, dtype):
-    """Of 0, infinity and NaN: the sign is that of pow."""
+    """0, infinity and NaN: the sign is that of pow."""
     a, b, dy = (v.ravel() for v in np.meshgrid(ENDS, EXPONENTS, (2.0, -0.5, 0.0)))
     check_pairs(library, dtype, dy, a, b)
     for p in EXPONENTS:
@@ -133,8 +134,8 @@ def test_ends(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_nothing_times_a_power_beyond_the_range(library, dtype):
-    """A gradient dy of 0 stays one, whatever the finite power."""
+def test_zero_times_a_power_beyond_the_range(library, dtype):
+    """A gradient dy of 0 gives 0, whatever the finite power."""
     a, b = (v.ravel() for v in np.meshgrid([1e-4, 3e4, 1.5, 0.9], [100.0, -100.0, 3e4, -3e4]))
     a, b, zero = round_to(a, dtype), round_to(b, dtype), np.zeros(16)
     got = run(library, f"binary_pow_backward_{dtype}", {"dy": zero, "a": a, "b": b}, dtype)
@@ -148,7 +149,7 @@ def test_nothing_times_a_power_beyond_the_range(library, dtype):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_large_exponents_of_powi(library, dtype):
-    """Whole numbers with more digits than the compute type, of bases next to 1."""
+    """Integer exponents with more digits than the compute type, and bases next to 1."""
     below, above = 1 - 2.0 ** -DIGITS[dtype], 1 + 2.0 ** (1 - DIGITS[dtype])
     for n in (2**25 + 1, -(2**25) - 3, 2**31 + 7, 2**40 + 1, 2**55 + 3, 2**62 + 1, -(2**62)):
         x = np.array([below, above, -below, -above])
@@ -178,10 +179,10 @@ def test_extreme_powers_of_one_exponent(library, dtype, seed):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_summed(library, dtype):
-    """Terms of which each power leaves the range of f32, or that of f64."""
+    """Summands each of whose powers leaves the range of f32, or that of f64."""
     large = dtype == "f64"
     a, b = np.array([30.0, 0.03]), np.full(2, 230.0 if large else 30.0)
-    wanted = np.array([3.0, 5.0])  # what da should be
+    wanted = np.array([3.0, 5.0])  # expected da
     a = round_to(a, dtype)
     dy = np.clip(wanted / (b * np.power(a.astype(X), b - 1)), 2.0 ** LEAST[dtype], LARGEST[dtype])
     dy = round_to(dy.astype(np.float64), dtype)
@@ -190,6 +191,6 @@ def test_summed(library, dtype):
     host = {"shape": (2,), **{f"stride_{name}": array.strides for name, array in arrays.items()}}
     outcome = launch(library, f"binary_pow_backward_{dtype}_strided", Problem({"numel": 2, "rank": 1}, arrays, host))
     assert outcome.status == 0, outcome.text
-    for name, terms in zip(("da", "db"), power_gradients(dy, a, b)):
-        got, expected = outcome.values(name)[:1], terms.sum(keepdims=True)
+    for name, summands in zip(("da", "db"), power_gradients(dy, a, b)):
+        got, expected = outcome.values(name)[:1], summands.sum(keepdims=True)
         assert_close(name, got, expected.astype(X), dtype, {"dy": dy, "a": a, "b": b})

@@ -27,7 +27,7 @@ from harness.strategies import (
     weights,
 )
 
-# row, dtypes, functions; one or two functions of each kind of loop: moved bits, cheap ones, calls of the mathematics
+# row, dtypes, functions; one or two functions of each kind of loop: copies, cheap arithmetic, calls of libm
 UNARY = {
     "unary_{F}_{T}_strided": (FLOATS, ("neg", "relu", "reciprocal", "exp", "gelu", "digamma")),
     "unary_{F}_backward_{T}_strided": (FLOATS, ("relu", "square", "tanh", "gelu")),
@@ -39,7 +39,7 @@ UNARY = {
 @bounded
 @given(st.data(), st.sampled_from(list(UNARY)), seeds, offsets)
 def test_unary_strided(library, data, row, seed, offset):
-    """Any rank, axes permuted, sliced, walked backwards and broadcast, gaps; in place, too, where strides are equal."""
+    """Any rank, axes permuted, sliced, reversed and broadcast, gaps; also in place, where strides are equal."""
     dtypes, functions = UNARY[row]
     slots = {"T": data.draw(st.sampled_from(dtypes)), "F": data.draw(st.sampled_from(functions))}
     slots = {k: v for k, v in slots.items() if v}
@@ -51,7 +51,7 @@ def test_unary_strided(library, data, row, seed, offset):
 
 
 def lerp(draw, row, *arguments, **options):
-    """The weight from -2 to 2; the largest values times 2 overflow."""
+    """The weight is from -2 to 2; the largest values times 2 overflow."""
     kind = (
         "normal" if not 0 <= options["p"] <= 1 and options.get("kind") == "special" else options.get("kind", "normal")
     )
@@ -74,7 +74,7 @@ def test_lerp_strided(library, data, name, dtype, seed, offset):
 @bounded
 @given(st.data(), lerps, dtypes, seeds, offsets)
 def test_lerp_backward_strided(library, data, name, dtype, seed, offset):
-    """Gradients that stand still along an axis are summed over it; some are not wanted."""
+    """Gradients with stride 0 along an axis are summed over it; some are not wanted."""
     row, slots = f"{name}_backward_{{T}}_strided", {"T": dtype}
     shape, p, kind = data.draw(shapes()), data.draw(weights), data.draw(kinds)
     null = data.draw(st.sampled_from([(), (), (), ("da",), ("db",), ("da", "db")]))
@@ -158,7 +158,7 @@ def test_embedding_bag(library, data, dtype, index, seed, offset):
 def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
     slots, (extents, options) = {"T": dtype, "I": index, "O": data.draw(st.sampled_from(("i32", "i64")))}, bags_of(data)
     workspaces = (None, "full")
-    if data.draw(st.booleans()):  # any offsets are safe; a workspace asks for order
+    if data.draw(st.booleans()):  # any offsets are safe; with a workspace they must be sorted
         wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
         in_order = data.draw(st.booleans())
         options["move"] = lambda starts, total: np.sort(wild) if in_order else wild
@@ -184,7 +184,7 @@ SCANS = ("cumsum", "cumprod", "cummax", "cummin", "log_cumsum_exp")
 @bounded
 @given(st.data(), shapes(st.integers(1, 8)), dtypes, seeds, offsets, st.sampled_from(SCANS), st.booleans())
 def test_scan(library, data, shape, dtype, seed, offset, function, reverse):
-    """The scan along any axis in any layout, and its gradient on what it gave."""
+    """The scan along any axis in any layout, and its gradient for the results of the scan."""
     axis = data.draw(st.integers(0, len(shape) - 1))
     x, y = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
     slots = {"F": function, "T": dtype}

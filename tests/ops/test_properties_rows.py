@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of reductions, softmax, norms and exclusive scans over random shapes, axes, strides and lengths, those too
-around which work is divided otherwise; the case table holds the references."""
+"""Properties of reductions, softmax, norms and exclusive scans over random shapes, axes, strides and lengths, including
+lengths around which work is divided differently; the case table holds the references."""
 
 import numpy as np
 import pytest
@@ -13,21 +13,21 @@ from harness import FLOATS, INTEGERS, OPS, launch
 from harness.strategies import NAMES, bounded, dtypes, layouts, offsets, run, seeds, shapes
 from tools.oracle.numerics import UNIT_ROUNDOFF
 
-# Where a group of lanes, a vector, a warp, a block or a chunk ends.
+# Lengths at which a group of lanes, a vector, a warp, a block or a tile ends.
 BOUNDARIES = (1, 2, 31, 32, 33, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 2047, 2048, 2049, 4096, 4097)
 BOTH = (None, "full")
 
 
 @st.composite
 def lengths(draw):
-    """Shapes of up to four axes, of which one is as long as a boundary."""
+    """Shapes of up to four axes, one of which is as long as a boundary."""
     short = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(0, 3)))]
     short.insert(draw(st.integers(0, len(short))), draw(st.sampled_from(BOUNDARIES)))
     return tuple(short)
 
 
 any_shapes = st.one_of(shapes(st.integers(1, 6)), lengths())
-# row -> dtypes, functions, outputs, kind of values
+# row -> dtypes, functions, outputs, distribution of values
 REDUCTIONS = {
     "reduce_{F}_axes_{T}": (FLOATS, ("sum", "mean", "max", "min", "prod"), {"y": ""}, "factors"),
     "reduce_{F}_axes_{T} integers": (INTEGERS, ("sum", "max", "min", "prod"), {"y": ""}, "special"),
@@ -43,7 +43,7 @@ REFERENCES = {"reduce_{F}_axes_{T} moments": {"correction": 1}}
 @bounded
 @given(st.data(), st.sampled_from(list(REDUCTIONS)), any_shapes, seeds, offsets)
 def test_reductions(library, data, row, shape, seed, offset):
-    """Over any set of axes, none and all too, of operands in any layout."""
+    """Any set of axes, including none and all, of operands in any layout."""
     dtypes, functions, outputs, kind = REDUCTIONS[row]
     slots = {"F": data.draw(st.sampled_from(functions)), "T": data.draw(st.sampled_from(dtypes))}
     slots |= {"U": data.draw(st.sampled_from(("i32", "i64")))} if "U" in outputs.values() else {}
@@ -61,7 +61,7 @@ def test_reductions(library, data, row, shape, seed, offset):
 @bounded
 @given(st.data(), any_shapes, dtypes, seeds, offsets, st.sampled_from(["", "log_"]))
 def test_softmax(library, data, shape, dtype, seed, offset, log):
-    """Along any axis in any layout, of equal numbers and of -inf too, and its gradient."""
+    """Softmax along any axis in any layout, also of equal values and of -infinity, and its gradient."""
     axis, slots = data.draw(st.integers(0, len(shape) - 1)), {"T": dtype}
     kind = data.draw(st.sampled_from(["normal", "infinite", "equal", "spread"]))
     x, y = data.draw(layouts(len(shape), broadcast=max(shape) < 64)), data.draw(layouts(len(shape)))
@@ -75,7 +75,7 @@ def test_softmax(library, data, shape, dtype, seed, offset, log):
 @bounded
 @given(st.data(), any_shapes, dtypes, seeds, offsets, st.booleans())
 def test_norms(library, data, shape, dtype, seed, offset, centered):
-    """RMS and layer norm over any axes but none, in any layout, and their gradients on statistics of their own."""
+    """RMS and layer norm over any nonempty set of axes, in any layout, and their gradients for arbitrary statistics."""
     slots, name = {"T": dtype}, "layer_norm" if centered else "rms_norm"
     mask = data.draw(st.integers(1, 2 ** len(shape) - 1))
     strides = [strides_for(shape, **data.draw(layouts(len(shape)))) for _ in range(3)]
@@ -93,7 +93,7 @@ def test_norms(library, data, shape, dtype, seed, offset, centered):
 @bounded
 @given(st.data(), shapes(st.integers(1, 6)), dtypes, seeds, offsets, st.booleans())
 def test_exclusive_scans(library, data, shape, dtype, seed, offset, reverse):
-    """Along any axis in any layout, and their gradients."""
+    """Exclusive scans along any axis in any layout, and their gradients."""
     function, axis = data.draw(st.sampled_from(list(scan.EXCLUSIVE))), data.draw(st.integers(0, len(shape) - 1))
     x, y = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
     slots = {"F": function, "T": dtype}
@@ -105,14 +105,14 @@ def test_exclusive_scans(library, data, shape, dtype, seed, offset, reverse):
     run(library, row, slots, make(Draw(slots, seed), shape, axis, reverse=reverse, **views), offset, BOTH)
 
 
-# Beyond what a block holds, and beyond a chunk of the CPU.
+# Longer than a block can cache, and than a tile of the CPU.
 LONG = (131072, 2**20 + 1)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("length", LONG)
 def test_long_rows(library, length, dtype):
-    """A row of each family, with a workspace and without."""
+    """A long row of each family, with a workspace and without."""
     slots, shape, seed = {"T": dtype}, (1, length), str(length)
     for function in ("sum", "max"):
         own = slots | {"F": function}
@@ -131,8 +131,8 @@ def test_long_rows(library, length, dtype):
 @pytest.mark.parametrize("shape", [(40, 1), (40, 2), (7, 33), (5, 1025), (3, 12001), (1, 131072)])
 @pytest.mark.parametrize("kind", ["normal", "equal", "spread", "alternating"])
 def test_softmax_sums_to_one(library, shape, dtype, kind):
-    """Within 2 units in the last place of the dtype, beside what the rounding of each result to it may add, and in f64,
-    which has no wider sums, what a long sum may."""
+    """The sum is within 2 units in the last place of the dtype, plus the rounding of each result to it, and in f64,
+    which has no wider sums, the error of a long sum."""
     slots = {"T": dtype}
     for workspace in BOTH:
         problem = softmax.forward(Draw(slots, f"{shape}"), shape, 1, kind)

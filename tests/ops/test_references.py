@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The references against themselves and against values from elsewhere: gradients are the slopes of the functions."""
+"""The references against themselves and against published values: gradients are the slopes of the functions."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tools.oracle.reals import wide
 pytestmark = pytest.mark.unsanitized("no library is called")
 
 PARAMETERS = {"powf": (2.5,), "powi": (-3,), "threshold": (0.3, 0.1)}
-# Values at f64 arguments, by mpmath with 60 digits.
+# Values at f64 arguments, computed with mpmath to 60 digits.
 VALUES = [
     ("digamma", 1.0, "-0.57721566490153286060651209008240243"),
     ("digamma", 0.5, "-1.96351002602142347944097633299875556"),
@@ -24,7 +24,7 @@ VALUES = [
     ("tanhshrink", 1e-5, "3.333333333200000818035935911174399805e-16"),
     ("softplus", -40.0, "4.2483542552915889863049778436315821819e-18"),
 ]
-# Derivatives at f64 arguments beside the derivatives' roots, by mpmath with 60 digits.
+# Derivatives at f64 arguments next to the derivatives' roots, computed with mpmath to 60 digits.
 SLOPES = [
     ("gelu", -0.7517915000000004, "0.000000010655124780694294446199228365347"),
     ("gelu", -0.7517915246935645, "-6.4537517293677532196768648319303e-18"),
@@ -45,7 +45,7 @@ SLOPES = [
 
 @pytest.mark.parametrize("name", sorted(name for name, f in UNARY.items() if f.has_gradient))
 def test_gradients_are_slopes(name):
-    """Central differences of step h: an error of h^2, and of the digits over h."""
+    """Central differences of step h have an error of h^2, plus the reference's precision over h."""
     rng = np.random.default_rng(5)
     f = UNARY[name]
     parameters = PARAMETERS.get(name, f.constants)
@@ -65,7 +65,7 @@ PARTIAL = {name: f for name, f in (BINARY | TERNARY).items() if f.backward and n
 
 @pytest.mark.parametrize("name", PARTIAL)
 def test_partial_gradients_are_slopes(name):
-    """Central differences of step h of float64 values: an error of h^2, and of 2^-53 over h."""
+    """Central differences of float64 values with step h have an error of h^2 plus 2^-53 / h."""
     rng, f = np.random.default_rng(5), PARTIAL[name]
     scale = f.timed if name in TERNARY else ()
     operands = rng.uniform(-3, 3, (3 if name in TERNARY else 2, 500))

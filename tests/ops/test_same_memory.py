@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output at the address of another operand: status 2 with nothing written, unless the row's `in_place` allows it.
+"""An output that shares the address of another operand: status 2 with nothing written, unless the row's `in_place`
+allows it.
 
-What `in_place` allows gives the results of a call on separate arrays: test_in_place of test_ops.py.
+Calls that `in_place` allows are compared with calls on separate arrays: test_in_place of test_ops.py.
 """
 
 import dataclasses
@@ -12,7 +13,7 @@ from cases import CASES, Draw
 from harness import OPS, Launch, itemsize
 from naming import each_row
 
-# The first op of a row with each choice of dtypes: which memory an output may have does not depend on the function.
+# The first op of a row with each choice of dtypes: which aliases are allowed does not depend on the function.
 FIRST = {(row.name, tuple(slots[s] for s in row.slots)): op for op, (row, slots) in reversed(OPS.items())}
 MOST_ELEMENTS = 100_000
 
@@ -42,10 +43,10 @@ def problem_names(name):
 
 
 def with_strides(problem, name, strides):
-    """The problem with other strides of an operand that has some of its own."""
+    """The problem with other strides for one of its operands."""
     arrays = problem.arrays | {name: dataclasses.replace(problem.arrays[name], strides=strides)}
     ending, scalars = f"_stride_{name}", dict(problem.scalars)
-    for key in problem.scalars:  # the stride along one axis, which some ops are told beside them all
+    for key in problem.scalars:  # some ops also take the stride along one axis as a scalar
         if key.endswith(ending):
             scalars[key] = strides[scalars[f"{key.removesuffix(ending)}_axis"]]
     host = problem.host | {f"stride_{name}": strides}
@@ -53,8 +54,8 @@ def with_strides(problem, name, strides):
 
 
 def variants(problem, output, other):
-    """The problem; where both operands have strides, with those of `other` for both, dense or not, and with twice those
-    of `other` for the output."""
+    """Yields the problem; where both operands have strides, also with those of `other` for both, dense or not, and with
+    twice those of `other` for the output."""
     yield problem
     strides = [problem.host.get(f"stride_{name}") for name in (output, other)]
     first, second = problem.arrays[output], problem.arrays[other]
@@ -95,7 +96,7 @@ def check_pair(library, op, problem, output, other):
     label = (
         f"{output} {given[0].shape} {given[0].strides} at the address of {other} {given[1].shape} {given[1].strides}"
     )
-    # An op that reads a window of its operand may or may not meet what lies between the window's elements.
+    # An op that reads a window of its operand may or may not touch what lies between the window's elements.
     if status == 0 and any(" at " in p.shape for p in row.params if p.name in (output, other)):
         return True
     assert status == 2, f"{label}: status {status}"

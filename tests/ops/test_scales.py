@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms, variances and their gradients of values of any size and with a large mean.
+"""Norms, variances and their gradients for values of any scale and with a large mean.
 
 Finite values whose result is finite get it, though their squares or sums leave the range of the compute type. The
-reference is that of the values times a power of two which brings them near 1: statistics scale with it, and the
+reference is computed on the values times a power of two that makes them about 1: statistics scale with it, and the
 normalized values do not change.
 """
 
@@ -20,12 +20,12 @@ from harness import OPS, launch
 from naming import each_row
 from tools.oracle.numerics import round_to
 
-# Powers of two that values near 1 are multiplied by: squares overflow, sums do, squares vanish, values are subnormal.
+# Powers of two that values near 1 are scaled by: squares overflow, sums overflow, squares vanish, values are subnormal.
 POWERS = {
     "f16": (10, -8), "bf16": (66, 90, 124, -50, -66, -100), "f32": (66, 90, 124, -50, -66, -100),
     "f64": (520, 700, 1020, -500, -520, -900),
 }  # fmt: skip
-SUBNORMAL = {"f16": -18, "bf16": -130, "f32": -140, "f64": -1060}  # of which the quotients by a length remain
+SUBNORMAL = {"f16": -18, "bf16": -130, "f32": -140, "f64": -1060}  # quotients by a norm remain accurate
 ROW, LONG = (5, 67), (2, 5003)
 
 
@@ -70,7 +70,7 @@ def of_lengths(make, gain):
     return lambda draw, shape: getattr(norm_l2, make)(names, 0.0)(draw, shape, 2)
 
 
-# Of a row: the variants of its problems; by what power of the scale its operands and outputs change (others do not).
+# Problem variants of each row, with the power of the scale that each operand and output changes by (default 0).
 CENTERED, PLAIN = {"centered": True}, {"centered": False}
 NULL_RUNNING = {"null": ("running_mean", "running_var", "new_running_mean", "new_running_var")}
 SAVED = {"saved_mean": 1, "saved_rstd": -1}
@@ -126,7 +126,7 @@ OF_LENGTHS = ("l2_normalize_{T}", "weight_norm_{T}")
 
 
 def rows_of_ops():
-    """(op, its row's entry of ROWS)"""
+    """Yields (op, its row's entry of ROWS)."""
     for op, (row, slots) in OPS.items():
         entry = ROWS.get(row.name) or (
             slots.get("F") in ("var", "std") and ROWS.get(row.name.replace("{F}", slots["F"]))
@@ -139,7 +139,7 @@ SCALED = dict(rows_of_ops())
 
 
 def scaled(problem, powers, power):
-    """The problem with its operands times the power of two, and the one without, of which these are."""
+    """The problem with its operands times the power of two, and the unscaled one."""
     larger, arrays = dict(problem.arrays), dict(problem.arrays)
     for name, of in powers.items():
         array = problem.arrays.get(name)
@@ -156,7 +156,7 @@ def expected_of(case, problem, powers, power):
         factor = np.ldexp(1.0, powers.get(name, 0) * power) if name in powers else 1.0
         with np.errstate(all="ignore"):
             found[name] = dataclasses.replace(
-                want, value=np.asarray(want.value, np.float64) * factor, terms=np.asarray(want.terms) * factor
+                want, value=np.asarray(want.value, np.float64) * factor, magnitude=np.asarray(want.magnitude) * factor
             )
     return found
 
@@ -189,7 +189,7 @@ UNIT = 2.0**-23
 @pytest.mark.parametrize("n", [33, 4096, 30011])
 @each_row([op for op in SCALED if op.endswith("_f32")])
 def test_large_means(library, op, n, mean):
-    """The variance of exact values far from 0 is as good as that of small ones."""
+    """The variance of exact values far from 0 is as accurate as that of small ones."""
     (makes, powers) = SCALED[op]
     if not set(powers) & {"saved_rstd", "inv_std_out"} and "reduce" not in op:
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operands of 2^47 bytes and more: _can_implement takes none that is longer, and _run looks at no pointer of them.
+"""Operands of 2^47 bytes and more: _can_implement refuses any that is longer, and _run does not touch their pointers.
 
-The data pointers are NULL: a call that took such a problem would say so.
+The data pointers are NULL: a call that accepted such a problem would report that.
 """
 
 import dataclasses
@@ -17,13 +17,14 @@ MOST = 2**47
 SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
 MULTIPLES = (*PACKED, "int4_", *SPARSE)
-# Operands of images have an axis more than the strides here, and strides that are too long among their bad calls.
+# Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [
     op for op, (row, _) in OPS.items()
     if any(p.direction == "host" for p in row.problem) and not op.startswith(("im2col", "col2im"))
 ]  # fmt: skip
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
-# Of several extents; a gradient that says itself how many elements it has is refused as too short.
+# Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
+# short.
 OTHERS = [
     op for op, (row, _) in OPS.items()
     if op not in {*FLAT, *STRIDED} and sum(p.role == "extent" for p in row.problem) > 1 and "nll_backward" not in op
@@ -74,14 +75,14 @@ def test_contiguous(library, op):
 
 
 def set_strides(problem, name, strides):
-    """And the scalars that repeat one of them: their axis is 1."""
+    """Sets the strides, and the scalars that repeat one of them, for axis 1."""
     problem.host[name] = strides
     problem.scalars |= {scalar: strides[1] for scalar in problem.scalars if scalar.endswith(f"_{name}")}
 
 
 @each_row(STRIDED)
 def test_strided(library, op):
-    """Each operand alone is as long, and one stride longer."""
+    """Each operand alone is as long as it may be, and then one stride longer."""
     row, slots = OPS[op]
     for p in row.pointers:
         stride = f"stride_{p.name}"
@@ -107,8 +108,8 @@ def test_strided(library, op):
 
 
 @each_row([op for op in STRIDED if {"numel", "shape"} <= {p.name for p in OPS[op][0].problem}])
-def test_operands_that_stand_still(library, op):
-    """An index space of 2^62 elements, of which a gradient, or an input, has one."""
+def test_broadcast_operands(library, op):
+    """An index space of 2^62 elements, in which a gradient, or an input, has one element."""
     row, _ = OPS[op]
     extent = 2**31 - 1
     strides = [p.name for p in row.problem if p.role == "stride" and p.direction == "host"]
@@ -119,15 +120,15 @@ def test_operands_that_stand_still(library, op):
 
 @each_row(OTHERS)
 def test_other_extents(library, op):
-    """Every extent as large as it can be, beside others that make an operand longer than 2^47 bytes."""
+    """Every extent as large as it may be, beside others that make an operand longer than 2^47 bytes."""
     row, _ = OPS[op]
     extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
-    extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # which is 0 or 1
+    extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # m is 0 or 1
     unit = 128 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") else 1  # features come in pairs
     problem, most = plain(op), 2**31 - unit
     problem.scalars |= dict.fromkeys(extents, most)
     if "is_concatenated" in problem.scalars:
-        problem.scalars["is_concatenated"] = 1  # targets that no product of two extents counts
+        problem.scalars["is_concatenated"] = 1  # concatenated targets, whose count is no product of two extents
     assert can_implement(library, op, problem)[0] == 2
     check_refused(library, op, problem, "")
     assert str(most) in last_error(library)

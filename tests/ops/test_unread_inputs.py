@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs that no wanted gradient reads: NULL, and which they are, as the rows' `reads` says."""
+"""Inputs that no wanted gradient reads may be NULL; the rows' `reads` says which."""
 
 import importlib
 import itertools
@@ -15,7 +15,7 @@ from naming import Tries, each_row
 
 abi_table = importlib.import_module("abi_table")
 SEVERAL = [name for name, row in ROWS.items() if sum(p.is_output for p in row.pointers) > 1]
-# Rows of gradients each of which is of every operand of the forward op.
+# Rows of gradients all of which depend on every operand of the forward op.
 OF_EVERY_INPUT = {f"loss_{name}_backward_{{T}}" for name in ("margin_ranking", "cosine_embedding", "triplet_margin")}
 OF_EVERY_INPUT |= {name.replace("_backward", "_param_backward") for name in OF_EVERY_INPUT}
 OF_EVERY_INPUT |= {"loss_triplet_margin_swap_backward_{T}"}
@@ -25,7 +25,7 @@ INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] 
 
 
 def reads_of(op):
-    """output -> inputs that it reads, but the first."""
+    """output -> inputs that it reads, except for the first."""
     row, slots = OPS[op]
     inputs = [p.name for p in row.pointers if not p.is_output][1:]
     outputs = [p.name for p in row.pointers if p.is_output]
@@ -33,7 +33,7 @@ def reads_of(op):
 
 
 def problems_of(op):
-    """The plain problem; of a strided row one whose operands all lie differently, and sums."""
+    """The plain problem; for a strided row one whose operands have different layouts, and sums."""
     row, slots = OPS[op]
     problems = CASES[row.name].problems
     names = [n for n in (CASES[row.name].plain, "mixed", "sum_each", "channels") if n in problems]
@@ -45,15 +45,14 @@ def wanted_sets(reads):
 
 
 def test_rows_with_several_gradients_are_here():
-    """Their inputs but the first are read by all outputs, or the row says which. Where no output may be NULL, all are
-    read; and the output of a norm or product that may not is of every input.
-    """
+    """Inputs but the first are read by all outputs, or the row says by which. Where no output may be NULL, all inputs
+    are read; and the output of a norm or GEMM that may not be NULL depends on every input."""
     for name in SEVERAL:
         if all(p.is_required for p in ROWS[name].pointers if p.is_output):
             continue
         inputs = [p.name for p in ROWS[name].pointers if not p.is_output]
         results = [p.name for p in ROWS[name].pointers if p.is_output and p.name != "workspace"]
-        if len(inputs) == 1 or len(results) == 1:  # which every result is of
+        if len(inputs) == 1 or len(results) == 1:  # every result depends on it
             continue
         if ROWS[name].family in ("norm", "gemm") and any(p.is_required for p in ROWS[name].pointers if p.is_output):
             continue
@@ -62,7 +61,7 @@ def test_rows_with_several_gradients_are_here():
 
 @each_row(INSTANCES)
 def test_null_for_what_is_not_read(library, op):
-    """The bits are those of a call with everything."""
+    """Without the unread inputs the bits are those of a call with all inputs."""
     reads, inputs = reads_of(op)
     with Tries() as tries:
         for problem, wanted in itertools.product(problems_of(op), wanted_sets(reads)):
@@ -78,7 +77,7 @@ def test_null_for_what_is_not_read(library, op):
 
 @each_row(INSTANCES)
 def test_null_for_what_is_read(library, op):
-    """Status 2 and nothing written; the text names both."""
+    """A NULL for an input that is read gives status 2 and nothing is written; the text names both."""
     reads, _ = reads_of(op)
     first, problem = OPS[op][0].first_input.name, problems_of(op)[0]
     with Tries() as tries:

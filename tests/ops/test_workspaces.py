@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workspaces of the sizes that the reference ABI fixes, and such as are too short for what an op would like."""
+"""Workspaces of the sizes that the reference ABI fixes, and shorter ones than an op would like."""
 
 from cases import CASES, Draw
 from harness import OPS, itemsize, launch, workspace_size
@@ -14,20 +14,20 @@ def accumulator(slots):
 
 
 def of_segments(scalars, slots):
-    """A count for each segment."""
+    """One count per segment."""
     return 4 * scalars["num_segments"]
 
 
 def of_groups(scalars, slots):
-    """Two sums for each group, f32 whatever the dtype."""
+    """Two sums per group, f32 whatever the dtype."""
     items, channels = scalars["n_extent"], scalars["c_extent"]
     return 8 * (channels if scalars["group_kind"] == 0 else items * scalars["num_groups"])
 
 
-def of_terms(scalars, slots):
-    """A value of T for each term, unless terms are not added up."""
-    terms = scalars["numel"] if "numel" in scalars else scalars["n_rows"]
-    return terms * itemsize(slots["T"]) if scalars["reduction_mode"] else 0
+def of_elements(scalars, slots):
+    """One value of T per summand, unless the loss is not reduced."""
+    elements = scalars["numel"] if "numel" in scalars else scalars["n_rows"]
+    return elements * itemsize(slots["T"]) if scalars["reduction_mode"] else 0
 
 
 def of_samples(scalars, slots):
@@ -39,12 +39,12 @@ def of_states(scalars, slots):
 
 
 def of_weights(scalars, slots):
-    """The dense weights of 2:4 sparse ones."""
+    """The dense form of 2:4 sparse weights."""
     return scalars["m"] * scalars["k"] * itemsize(slots["T"])
 
 
 def of_splits(scalars, slots):
-    """f16 sums of each part of a product's terms, of whole tiles of 128 rows."""
+    """f16 partial sums of each slice of split-K, in whole tiles of 128 rows."""
     return scalars["split_k_iters"] * -(-scalars["M"] // 128) * 128 * scalars["OC"] * 2
 
 
@@ -53,8 +53,8 @@ LOSSES = (
     "margin_ranking", "hinge_embedding", "nll", "cross_entropy", "cross_entropy_soft", "cosine_embedding",
     "triplet_margin", "multi_margin", "multilabel_margin", "multilabel_soft_margin",
 )  # fmt: skip
-# Of every row whose workspace the reference ABI says the size of. What it has of others is 0 bytes.
-SPECIFIED = {f"loss_{loss}_{{T}}": of_terms for loss in LOSSES} | {
+# The rows whose workspace size the reference ABI specifies; its other rows take 0 bytes.
+SPECIFIED = {f"loss_{loss}_{{T}}": of_elements for loss in LOSSES} | {
     "loss_ctc_{T}": of_samples, "loss_ctc_backward_{T}": of_states,
     "batch_norm_backward_{T}": of_groups, "group_norm_backward_{T}": of_groups,
     "unsorted_segment_mean{I}_{T}": of_segments, "segment_mean_backward{I}_{T}": of_segments,
@@ -71,7 +71,7 @@ def problems_of(case, op, names):
 
 
 def check(library, op, name, problem, nbytes, expected, **options):
-    """The results that a call without a workspace promises."""
+    """The results are those that a call without a workspace promises."""
     case = CASES[OPS[op][0].name]
     outcome = launch(library, op, problem, workspace=nbytes, **options)
     assert outcome.status == 0, f"{name}, {nbytes} bytes: {outcome.text}"
@@ -84,7 +84,8 @@ def test_every_specified_row_is_there():
 
 @each_row([op for op, (row, _) in OPS.items() if row.name in SPECIFIED])
 def test_takes_the_workspace_of_the_reference(library, op):
-    """Not a byte more, aligned as an allocation is, whatever else this library could use."""
+    """The op needs no more than the reference's bytes, aligned as an allocation is, whatever else this library could
+    use."""
     row, slots = OPS[op]
     case = CASES[row.name]
     for name, problem in problems_of(case, op, case.names(slots)):
@@ -95,7 +96,7 @@ def test_takes_the_workspace_of_the_reference(library, op):
 
 @each_row([op for op, (row, _) in OPS.items() if row.workspace and row.name != "loss_ctc_{T}"])
 def test_a_shorter_workspace_is_not_refused(library, op):
-    """It counts as none, or is used as far as it goes."""
+    """A shorter workspace counts as none, or is used as far as it goes."""
     row, slots = OPS[op]
     case = CASES[row.name]
     names = case.names(slots)
@@ -109,7 +110,7 @@ def test_a_shorter_workspace_is_not_refused(library, op):
 
 
 def test_sizes_of_the_reference_in_numbers(library):
-    """A few as its documentation has them, so that the formulas above are not all there is."""
+    """Some sizes of the reference's documentation in numbers, so that not only formulas are tested."""
     ctc = {"batch_size": 2, "max_target_len": 2}
     assert of_states(ctc, {"T": "f32"}) == 40
     assert of_weights({"m": 1024, "k": 1024}, {"T": "f16"}) == 2_097_152

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Args are made of the rows of the op table, and descriptors that have no fields of their own of those that they derive
-from: they are classes like those that somebody wrote.
-"""
+"""Args are generated from the rows of the op table, and descriptors without fields of their own from the descriptors
+that they derive from: they behave like hand-written classes."""
 
 import copy
 import dataclasses
@@ -45,14 +44,14 @@ def test_args_are_frozen_and_slotted(name):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_what_has_no_default_is_needed_or_said_to_be_given(name):
-    """And what has one may be None in C, unless the plan says that it is optional."""
+    """An operand with a default may be NULL in C, unless the plan says that it is optional."""
     plan = example_plan(name)
     for field in dataclasses.fields(plan.args_type):
         params = [param for form in plan._forms if (param := form.parameter(field.name) or form.lists.get(field.name))]
-        place = plan.fields.get(field.name)
-        if field.default is dataclasses.MISSING and place != "given":
+        source = plan.fields.get(field.name)
+        if field.default is dataclasses.MISSING and source != "given":
             assert all(param.is_required or param.is_list for param in params)
-        assert not (field.default is None and place == "given")
+        assert not (field.default is None and source == "given")
 
 
 def fields(args):
@@ -69,7 +68,7 @@ def fields(args):
         ("Gemm", "a b d c? bias? row_bias? row_scale? column_scale? residual? z?"), ("IntGemm", "a b d c? bias?"),
     ],
 )  # fmt: skip
-def test_fields_stand_as_operands_do(name, expected):
+def test_fields_are_in_the_order_of_operands(name, expected):
     assert fields(ARGS[name]) == expected
 
 
@@ -109,13 +108,13 @@ def test_descriptors_are_classes_of_their_module(name):
         ("SegmentSum", segment.SegmentDescriptor), ("PutAdd", "Put"), ("CountReduce", "BoolReduce"),
     ],
 )  # fmt: skip
-def test_descriptors_are_made_of_that_of_the_family_or_of_the_base(name, base):
+def test_descriptors_derive_from_the_family_or_the_base(name, base):
     made, base = getattr(bk, f"{name}Descriptor"), getattr(bk, f"{base}Descriptor") if isinstance(base, str) else base
     assert made.__bases__ == (base,) and dataclasses.fields(made) == dataclasses.fields(base)
     assert made.__dict__.keys() >= {"__init__", "__eq__"} and inspect.getdoc(made)
 
 
-def test_descriptors_that_are_made_say_what_those_that_they_are_made_of_say():
+def test_derived_descriptors_share_documentation():
     assert inspect.getdoc(bk.PermuteBackwardDescriptor) == bk.PermuteDescriptor.__doc__
     assert inspect.getdoc(bk.HuberBackwardDescriptor).startswith("HuberBackwardDescriptor(input_shape")
 
@@ -125,7 +124,7 @@ def test_bases_of_families_have_no_descriptor():
         assert not hasattr(base, "descriptor_type") and not hasattr(base, "args_type")
 
 
-def test_descriptors_that_are_made_are_equal_by_fields_and_type():
+def test_derived_descriptors_are_equal_by_fields_and_type():
     of = {"input_shape": (3,), "reduction": bk.LossReduction.SUM, "element": bk.f32}
     backward = bk.MseBackwardDescriptor(**of)
     assert isinstance(backward, bk.MseDescriptor) and backward != bk.MseDescriptor(**of)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors take members of their own enumerations, and no others: a number means another op in each."""
+"""Descriptors take members of their own enumeration alone: the same number means another op in another enumeration."""
 
 import dataclasses
 import enum
@@ -25,7 +25,7 @@ def named(pairs):
 
 
 def refusal(name, **change):
-    """The error that selecting a plan with a changed descriptor raises."""
+    """The error of selecting a plan with a changed descriptor."""
     descriptor = dataclasses.replace(example_descriptor(name), **change)
     with pytest.raises(bk.BaracudaError) as caught:
         getattr(bk, f"{name}Plan").select(None, descriptor, library=FakeLibrary())
@@ -44,7 +44,7 @@ def test_every_enumeration_of_a_descriptor_is_among_those_tried():
 
 @named(FIELDS)
 def test_members_of_other_enumerations_are_refused(name, field):
-    """Refused as an extent, a parameter or a dtype, too: members of an enumeration pass for integers."""
+    """They are also refused as an extent, a parameter or a dtype: members of an enumeration pass for integers."""
     own = field.metadata.get("enumeration", bk.ElementKind if field.type.startswith("ElementKind") else None)
     with Tries() as tries:
         for kind in ENUMERATIONS:
@@ -57,7 +57,7 @@ def test_members_of_other_enumerations_are_refused(name, field):
 
 
 @named(CHOICES)
-def test_what_is_no_member_is_refused(name, field):
+def test_other_values_are_refused(name, field):
     kind = field.metadata["enumeration"]
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     first = next(iter(kind))
@@ -68,7 +68,7 @@ def test_what_is_no_member_is_refused(name, field):
 
 
 @named(CHOICES)
-def test_numbers_of_members_are_taken(name, field):
+def test_values_of_members_are_taken(name, field):
     kind = field.metadata["enumeration"]
     for member in kind:
         for value in (member, int(member), np.int64(member)):
@@ -94,7 +94,7 @@ def test_descriptors_of_other_plans_are_refused(name):
 
 @pytest.mark.parametrize("kind", [k for k in ENUMERATIONS if issubclass(k, IntEnum)], ids=lambda kind: kind.__name__)
 def test_members_say_what_they_stand_for(kind):
-    """In a line each, no two the same."""
+    """Each member has a one-line description, and no two are equal."""
     lines = [member.description for member in kind]
     assert all(len(line) > 0 and "\n" not in line for line in lines)
     assert len(set(lines)) == len(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error table is total, and every exception says what it must."""
+"""Every status has an exception, and every exception carries what its class promises."""
 
 import pathlib
 import pickle

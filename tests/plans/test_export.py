@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views given to other packages: DLPack, the array interfaces, NumPy's `__array__`. The memory is shared and held."""
+"""Views exported to other packages by DLPack, the array interfaces and NumPy's `__array__` share and keep memory."""
 
 import gc
 import importlib.util
@@ -26,7 +26,7 @@ LAYOUTS = {
 
 
 def host_view(values, **options):
-    """A TensorRef of an array's memory that says nothing of the array but holds it."""
+    """A TensorRef of an array's memory that does not refer to the array but keeps it alive."""
     steps = [step // values.itemsize for step in values.strides]
     of = bk.tensor(values)
     return bk.TensorRef(of.ptr, values.shape, of.dtype, steps, device="cpu", owner=values, **options)
@@ -98,7 +98,7 @@ def test_what_is_read_only_stays_so():
         view.__dlpack__()
 
 
-def test_what_cannot_be_asked_for():
+def test_unsupported_requests():
     view = host_view(np.arange(3.0))
     with pytest.raises(bk.ExportError, match="is exported without a copy"):
         np.from_dlpack(view, copy=True)
@@ -145,14 +145,14 @@ def test_a_capsule_that_nobody_takes_lets_go():
         with pytest.raises(KeyError, match="on its way"):
             refuse(view)
         with pytest.raises(Exception, match=r"(?i)dtype|type"):
-            np.from_dlpack(host_view(np.arange(3).astype(ml_dtypes.bfloat16)))  # which NumPy does not know
+            np.from_dlpack(host_view(np.arange(3).astype(ml_dtypes.bfloat16)))  # NumPy does not know bf16
         del view
         gc.collect()
         assert watched() is None
 
 
 def test_memory_of_this_package(library):
-    """What `empty` made can be used by others, with and without elements."""
+    """Memory of `empty` can be used by others, with and without elements."""
     if library.backend == "cpu":
         view = bk.upload(np.arange(6.0).reshape(2, 3))
         assert np.from_dlpack(view)[1].tolist() == np.asarray(view)[1].tolist() == [3, 4, 5]
@@ -167,7 +167,7 @@ def view_of_interface(view, backend):
 
 
 class Runtime:
-    """cuda.bindings.runtime as far as exports use it."""
+    """Stands for cuda.bindings.runtime in exports."""
 
     def __init__(self):
         self.calls = []

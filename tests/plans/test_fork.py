@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that forks after a call, as multiprocessing does: its child can call, too.
+"""A child that is forked after a call, as multiprocessing does, can call the library.
 
-Each in a process of its own, with a time limit, since what could go wrong is that it never ends.
+Each test runs in a process of its own with a time limit, since the failure is a deadlock.
 """
 
 import subprocess
@@ -124,7 +124,7 @@ in_child(child)
 
 def run(library, program):
     environment = child_environment(BARACUDA_LIB=str(library), OMP_NUM_THREADS="3")
-    environment.pop("BARACUDA_BACKEND", None)  # the path says which
+    environment.pop("BARACUDA_BACKEND", None)  # the path chooses the backend
     environment["OPENBLAS_NUM_THREADS"] = "1"  # NumPy's threads end at a fork
 
     result = subprocess.run(
@@ -144,5 +144,5 @@ def test_cpu_library(cpu_library, program):
 
 
 def test_checks_and_errors(library):
-    """Of whichever library is under test: they need no device."""
+    """Checks and errors need no device, so they run on the library under test."""
     run(library.path, CHECKS)

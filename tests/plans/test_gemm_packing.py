@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of four bits in the layouts of Marlin and AWQ, against the definitions of these and against the products."""
+"""4-bit weights in the layouts of Marlin and AWQ, against the definitions of these layouts and against GEMM."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ import pytest
 
 import baracuda as bk
 
-KINDS = ["numpy", *(kind for kind in ("torch", "jax") if importlib.util.find_spec(kind))]  # of those that are here
+KINDS = ["numpy", *(kind for kind in ("torch", "jax") if importlib.util.find_spec(kind))]  # those installed
 
 
 def of_kind(kind, array):
@@ -19,23 +19,23 @@ def of_kind(kind, array):
 
 
 def marlin_words(codes):
-    """By the definition of spec: eight rows and columns of a word, one after another."""
+    """Packs by the definition in the header: eight rows and columns of a word, one after another."""
     k, n = codes.shape
     words = np.zeros((k // 16, 2 * n), np.uint32)
-    for strip in range(k // 16):
+    for tile in range(k // 16):
         for run in range(n // 64):
             for i in range(32):
                 rows = [2 * (i % 4) + x for x in (0, 1, 8, 9)]
                 for j in range(4):
                     eight = [(r, i // 4 + 8 * block) for block in (0, 1) for r in rows]
-                    for place, e in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
+                    for nibble, e in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
                         r, column = eight[e]
-                        code = codes[16 * strip + r, 64 * run + 16 * j + column]
-                        words[strip, 128 * run + 4 * i + j] |= np.uint32(int(code) << (4 * place))
+                        code = codes[16 * tile + r, 64 * run + 16 * j + column]
+                        words[tile, 128 * run + 4 * i + j] |= np.uint32(int(code) << (4 * nibble))
     return words.view(np.int32)
 
 
-def scale_places(n, group_size):
+def scale_order(n, group_size):
     if group_size == -1:
         return [b + 2 * i + j for b in range(0, n, 32) for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
     return [b + i + 8 * j for b in range(0, n, 64) for i in range(8) for j in range(8)]
@@ -52,7 +52,7 @@ def test_marlin(rng, kind, group_size):
     assert type(words) is type(of_kind(kind, codes))
     assert np.asarray(words).dtype == np.int32
     np.testing.assert_array_equal(np.asarray(words), marlin_words(codes))
-    np.testing.assert_array_equal(np.asarray(ordered), scales[:, scale_places(n, group_size)])
+    np.testing.assert_array_equal(np.asarray(ordered), scales[:, scale_order(n, group_size)])
     back = bk.marlin_unpack(words, ordered, group_size=group_size)
     np.testing.assert_array_equal(np.asarray(back[0]), codes)
     np.testing.assert_array_equal(np.asarray(back[1]), scales)
@@ -75,8 +75,8 @@ def test_zero_points_of_marlin(rng):
 @pytest.mark.parametrize(("k", "group_size"), [(128, 128), (1152, 64), (192, 64), (1280, 128)])
 def test_awq(rng, kind, k, group_size):
     n, groups = 5, k // group_size
-    turn = 128 // group_size
-    padded = 8 * turn * -(-groups // (8 * turn))
+    multiple = 128 // group_size
+    padded = 8 * multiple * -(-groups // (8 * multiple))
     codes, zeros = (rng.integers(0, 16, (n, each)).astype(np.int32) for each in (k, groups))
     scales = rng.standard_normal((n, groups)).astype(np.float16)
     given = [of_kind(kind, each) for each in (codes, scales, zeros)]
@@ -94,8 +94,8 @@ def test_awq(rng, kind, k, group_size):
     np.testing.assert_array_equal(bk.awq_unpack(*signed, group_size=group_size)[2], zeros)
 
 
-def test_products(rng, library):
-    """What is packed here is what the products read."""
+def test_gemm(rng, library):
+    """GEMM reads what is packed here."""
     m, n, k = 3, 64, 256
     codes = rng.integers(0, 16, (k, n))
     scales = rng.uniform(0.5, 2, (2, n)).astype(np.float16)
@@ -119,7 +119,7 @@ def test_products(rng, library):
     np.testing.assert_allclose(bk.download(out), x.astype(float) @ weights, rtol=2e-3, atol=0.1)
 
 
-def test_what_is_refused():
+def test_refusals():
     codes, scales = np.zeros((128, 64), np.int8), np.ones((1, 64), np.float16)
     with pytest.raises(bk.InvalidProblemError, match="group_size is 64, must be 128 or -1"):
         bk.marlin_pack(codes, scales, group_size=64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of products of matrices: every layout and epilogue computes what it says, from operands that lie by rows."""
+"""GEMM plans: every layout and epilogue computes what it says, from row-major operands."""
 
 import itertools
 
@@ -10,7 +10,7 @@ import baracuda as bk
 from baracuda._optable import ops
 from cases.gemm import ACTIVATIONS
 from fakes import FakeLibrary, example_args, example_descriptor, example_plan, launch, raw
-from placement import odd, values_of
+from plan_tools import odd, values_of
 
 M, N, K = 5, 6, 7
 TOLERANCE = {bk.f16: 4e-3, bk.bf16: 3e-2, bk.f32: 2e-3, bk.f32_strict: 1e-5, bk.f64: 1e-12}
@@ -23,7 +23,7 @@ def activated(epilogue, z):
 
 
 def matrix(values, dtype, gap=0):
-    """By rows, `gap` elements apart."""
+    """A row-major matrix whose rows are `gap` elements apart."""
     wide = np.concatenate([values, np.full((*values.shape[:-1], gap), 3)], -1)
     memory = bk.upload(np.ascontiguousarray(wide).ravel(), dtype)
     strides = bk.contiguous_stride(wide.shape)
@@ -56,7 +56,7 @@ def test_gemm(rng, library, element):
 
 
 @pytest.mark.parametrize("element", [bk.s8, bk.u8], ids=str)
-def test_products_of_integers(rng, library, element):
+def test_integer_gemm(rng, library, element):
     a, b = rng.integers(0, 9, (M, K)), rng.integers(0, 9, (K, N))
     for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, OF_INTEGERS, (bk.f32, bk.i32)):
         bias = rng.integers(-9, 9, N)
@@ -87,7 +87,7 @@ def test_batches(rng, library, element):
         plan.run(None, None, bk.DenseGemmArgs(matrix(first, element, 2), matrix(stored(b, layout), element, 1), d))
         np.testing.assert_allclose(values_of(d), a @ b, rtol=TOLERANCE[element], atol=TOLERANCE[element])
         assert plan.sku.layout == {"RRR": bk.LayoutSku.RRR, "RCR": bk.LayoutSku.RCR}.get(layout.name)
-    one = matrix(b[:1], element)  # of the whole batch
+    one = matrix(b[:1], element)  # shared by the whole batch
     plan = bk.DenseGemmPlan.select(
         None, bk.DenseGemmDescriptor(M, N, K, 3, bk.DenseLayout.RRR, element=element), library=library
     )
@@ -111,7 +111,7 @@ def test_batches(rng, library, element):
 
 
 def test_pitches_and_strides():
-    """Of one row the pitch says nothing, and is that of a dense matrix."""
+    """The pitch of a single row is ignored and passed as that of a dense matrix."""
     a, b, d = raw((2, 3, 5), strides=(40, 9, 1)), raw((2, 5, 4), address=2 << 20), raw((2, 3, 4), address=3 << 20)
     plan = example_plan("DenseGemm")
     _, given = launch(plan, a, b, d)
@@ -123,7 +123,7 @@ def test_pitches_and_strides():
     assert launch(row, *views)[1]["lda"] == 5
 
 
-def test_what_is_refused():
+def test_refusals():
     plan, args = example_plan("Gemm"), example_args("Gemm")
     columns = raw((3, 5), strides=(1, 3))
     for change, error, text in (
@@ -156,7 +156,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2], ids=str)
-def test_products_of_fp8(rng, library, element):
+def test_fp8_gemm(rng, library, element):
     a, b, bias = rng.integers(-2, 3, (M, K)), rng.integers(-2, 3, (K, N)), rng.integers(-9, 10, N) / 4
     for layout, epilogue in itertools.product(bk.LayoutSku, OF_INTEGERS):
         descriptor = bk.Fp8GemmDescriptor(M, N, K, layout, epilogue, 0.5, element=element)
@@ -173,7 +173,7 @@ def test_products_of_fp8(rng, library, element):
 
 
 @pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2, bk.s8], ids=str)
-def test_products_with_scales(rng, library, element):
+def test_scaled_gemm(rng, library, element):
     m, n, k = 5, 130, 200
     a, b = rng.integers(-2, 3, (m, k)).astype(float), rng.integers(-2, 3, (k, n)).astype(float)
     for layout, scaling, output in itertools.product(bk.DenseLayout, bk.ScalingKind, (bk.f32, bk.bf16)):
@@ -201,13 +201,13 @@ def test_products_with_scales(rng, library, element):
 
 
 def bytes_of(values, bits):
-    """Packed along the last axis."""
+    """Packs values along the last axis."""
     parts = (values & ((1 << bits) - 1)).reshape(values.shape[0], -1, 8 // bits)
     return bk.upload((parts << (np.arange(8 // bits) * bits)).sum(-1).astype(np.uint8))
 
 
 @pytest.mark.parametrize("element", [bk.s4, bk.u4], ids=str)
-def test_products_of_nibbles(rng, library, element):
+def test_nibble_gemm(rng, library, element):
     m, n, k = 3, 6, 8
     low, high = (-8, 7) if element is bk.s4 else (0, 15)
     a, b = rng.integers(low, high, (m, k), endpoint=True), rng.integers(low, high, (k, n), endpoint=True)
@@ -227,7 +227,7 @@ def test_products_of_nibbles(rng, library, element):
         assert np.abs(got - np.clip(np.rint(z), low, high)).max() <= (1 if epilogue in NAMES else 0)
 
 
-def test_products_of_bits(rng, library):
+def test_bit_gemm(rng, library):
     a, b = rng.integers(0, 2, (3, 24)), rng.integers(0, 2, (24, 16))
     for layout in bk.LayoutSku:
         plan = bk.BinGemmPlan.select(None, bk.BinGemmDescriptor(3, 16, 24, layout, element=bk.ElementKind.BIN))
@@ -240,14 +240,14 @@ def test_products_of_bits(rng, library):
 
 
 def test_stored_weights(rng, library):
-    """Of equal values, whatever the layout: what the layouts are tests/cases/gemm_weights.py has."""
+    """Equal weights give equal results in every layout, which tests/cases/gemm_weights.py defines."""
     x = bk.upload(odd(rng, (20, 128), -2, 2, 8), bk.f16)
     total = values_of(x).sum(1, keepdims=True)
     plan = bk.GemmSparse24Plan.select(None, bk.GemmSparse24Descriptor(20, 5, 128, element=bk.f16), library=library)
     y = bk.empty((20, 5), bk.f16)
     kept = bk.upload(np.ones((5, 64)), bk.f16)
     assert (plan.sku.layout, plan.sku.epilogue) == (bk.LayoutSku.RCR, bk.EpilogueKind.IDENTITY)
-    args = bk.GemmSparse24Args(kept, bk.upload(np.full((5, 16), 0x4444), bk.u16), x, y)  # the first two of each four
+    args = bk.GemmSparse24Args(kept, bk.upload(np.full((5, 16), 0x4444), bk.u16), x, y)  # the first two of every four
     plan.run(None, bk.workspace(plan, args), args)
     of_two = values_of(x).reshape(20, 32, 4)[..., :2].sum((1, 2))[:, None]
     np.testing.assert_allclose(values_of(y), np.broadcast_to(of_two, (20, 5)), atol=0.05)
@@ -270,7 +270,7 @@ def test_stored_weights(rng, library):
 
 
 class Asked(FakeLibrary):
-    """Whose cuBLASLt computes what is asked for by the backends named."""
+    """A fake whose cuBLASLt serves the named backends alone."""
 
     def __init__(self, *backends, **options):
         super().__init__(**options)
@@ -280,12 +280,12 @@ class Asked(FakeLibrary):
         call = super().function(op, kind)
         if kind != "can_implement" or not op.startswith(("gemm_epilogue", "gemm_gated")):
             return call
-        place = [p.name for p in ops()[op].row.params if p.name in ops()[op].row.check].index("backend")
-        return lambda *args: call(*args) or (0 if args[place] in (0, 1, *self.backends) else 3)
+        index = [p.name for p in ops()[op].row.params if p.name in ops()[op].row.check].index("backend")
+        return lambda *args: call(*args) or (0 if args[index] in (0, 1, *self.backends) else 3)
 
 
 def test_backend_of_sparse_weights():
-    """That of the dense product, which they become in a workspace, alone for more rows than few."""
+    """2:4 sparse weights have the backend of the dense GEMM on the inflated weights, except for skinny problems."""
     of, kinds = bk.GemmSparse24Descriptor(512, 256, 512, element=bk.bf16), bk.BackendKind
 
     def backend(library, **options):
@@ -315,7 +315,8 @@ BACKENDS = {
 
 @pytest.mark.parametrize("plan_type", BACKENDS, ids=lambda plan_type: plan_type.__name__)
 def test_backends(plan_type):
-    """Whose kernels compute a product says the library; a preference is passed on, and what cannot be is an error."""
+    """The library says whose kernels compute a problem; a preference is passed on, and one that cannot be met is an
+    error."""
     of, kinds = BACKENDS[plan_type], bk.BackendKind
 
     def plan(library, backend=None, most=1 << 40):
@@ -327,7 +328,7 @@ def test_backends(plan_type):
     assert plan(Asked(2, 3, backend="cpu")).sku.backend is kinds.BESPOKE
     assert plan(Asked(2), kinds.CUBLAS).sku.backend is kinds.CUBLAS
     assert plan(Asked(2, 3), kinds.BESPOKE).sku.backend is kinds.BESPOKE
-    if plan_type in (bk.GemmPlan, bk.GatedGemmPlan):  # whose sums would pass through the workspace
+    if plan_type in (bk.GemmPlan, bk.GatedGemmPlan):  # their partial sums would need the workspace
         assert plan(Asked(2, 3), most=10).sku.backend is kinds.BESPOKE
     with pytest.raises(bk.UnsupportedError, match="the text"):
         plan(Asked(), kinds.CUBLAS)
@@ -346,7 +347,7 @@ def test_backends(plan_type):
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f32_strict, bk.f64, bk.bf16], ids=str)
 def test_every_step(rng, library, element):
-    """Scales, biases, C, the saved z and the residual, of matrices with gaps."""
+    """Scales, biases, C, the saved z and the residual, on matrices with gaps."""
     dtype = bk.f32 if element is bk.f32_strict else element
     of_scale = bk.f64 if element is bk.f64 else bk.f32
     a, b, c, r = (odd(rng, shape, -2, 2, 8) for shape in ((M, K), (K, N), (M, N), (M, N)))
@@ -387,8 +388,8 @@ def test_gated(rng, library, element):
         np.testing.assert_allclose(values_of(z2), 0.5 * a @ b2, rtol=bound, atol=bound)
 
 
-def test_dense_products_of_other_kinds(rng, library):
-    """Sums of integers as they are, and f32 by tensor cores; a residual where the dense op has none."""
+def test_dense_gemm_variants(rng, library):
+    """Integer sums in i32, f32 by 3xTF32, and a residual where the dense op has none."""
     a, b = rng.integers(-128, 128, (2, M, K)), rng.integers(-128, 128, (2, K, N))
     of = (M, N, K, 2, bk.DenseLayout.RCR)
     plan = bk.DenseSumsGemmPlan.select(None, bk.DenseSumsGemmDescriptor(*of, element=bk.s8), library=library)

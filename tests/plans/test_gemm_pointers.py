@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of products of matrices that lie anywhere: lists of the addresses of matrices that were made one by one."""
+"""Plans of pointer-array GEMM: lists of addresses of separately allocated matrices."""
 
 import numpy as np
 import pytest
 
 import baracuda as bk
-from placement import close, place, room, run, select
+from plan_tools import close, ones, run, select, tensor
 
 ELEMENTS = pytest.mark.parametrize("element", [bk.f32, bk.bf16, bk.f64])
 K = 24
@@ -16,9 +16,9 @@ def listed(matrices):
 
 
 def made(rng, shapes, element):
-    """Eighths, which every dtype has, on the host and on the device."""
+    """Multiples of 1/8, exact in every dtype, on the host and on the device."""
     arrays = [rng.integers(-8, 9, shape) / 8 for shape in shapes]
-    return arrays, [place(array, element) for array in arrays]
+    return arrays, [tensor(array, element) for array in arrays]
 
 
 @ELEMENTS
@@ -27,7 +27,7 @@ def test_each_product_has_its_own_extents(rng, element, is_aligned):
     sizes = [(5, 16, K), (1, 8, 3), (0, 16, K), (7, 3, 0)]
     a, a_views = made(rng, [(7, K)] * 4, element)
     b, b_views = made(rng, [(K, 16)] * 4, element)
-    d_views = [room(element, shape=(7, 16)) for _ in sizes]
+    d_views = [ones(element, shape=(7, 16)) for _ in sizes]
     fields = {"m": 7, "n": 16, "k": K, "batch": 4, "layout": bk.DenseLayout.RRR, "lda": K, "ldb": 16, "ldd": 16}
     plan = select("GemmPointers", **fields, is_aligned=is_aligned, beta=1, element=element)
     lists = [listed(views) for views in (a_views, b_views, d_views)]
@@ -39,11 +39,11 @@ def test_each_product_has_its_own_extents(rng, element, is_aligned):
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.bf16])
-def test_groups_of_rows_have_experts_that_lie_anywhere(rng, element):
+def test_grouped_gemm_of_pointers(rng, element):
     offsets = np.array([0, 4, 4, 9], np.int32)
     (a,), (a_view,) = made(rng, [(9, K)], element)
     b, b_views = made(rng, [(16, K)] * 3, element)
-    d = room(element, shape=(9, 16))
+    d = ones(element, shape=(9, 16))
     fields = {"m": 9, "n": 16, "k": K, "groups": 3, "layout": bk.DenseLayout.RCR, "ldb": K, "is_aligned": True}
     run(select("GroupedGemmPointers", **fields, element=element), a_view, listed(b_views), bk.upload(offsets), d)
     close(d, np.concatenate([a[:4] @ b[0].T, a[4:] @ b[2].T]), 4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans that check indices: what `check` says after a run."""
+"""Plans that check indices: the result of `check` after a run."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_first_that_is_out_of_range():
     assert isinstance(error, (bk.BaracudaError, IndexError))
     assert isinstance(error, IndexError)
     assert (error.operand, error.position, error.value) == ("segment_ids", (3,), 7)
-    np.testing.assert_array_equal(output[:, 0], [1, 2, 0, 0])  # the op has run, and left out what it always leaves out
+    np.testing.assert_array_equal(output[:, 0], [1, 2, 0, 0])  # the op has run, and has skipped what it always skips
 
 
 def test_the_first_that_is_out_of_order():
@@ -50,8 +50,8 @@ def test_the_first_that_is_out_of_order():
         plan.check()
 
 
-def test_each_operand_and_what_stands_for_none():
-    """Of a bag offsets are sorted and may be the end, and the padding's index is no fault."""
+def test_each_operand_and_its_sentinels():
+    """Offsets of a bag are sorted and may equal the end, and the padding index is no fault."""
     mode = bk.EmbeddingBagMode.SUM
     for indices, offsets, fault in (
         ([0, 4, -1, 2], [0, 1, 4], None),
@@ -94,7 +94,7 @@ def test_what_was_launched_last_counts():
             plan.check()
 
 
-def test_any_place_of_the_workspace():
+def test_any_address_of_the_workspace():
     of = bk.SegmentSumDescriptor(3, 2, 4, element=bk.f32)
     plan = bk.SegmentSumPlan.select(None, of, CHECKS)
     space = bk.empty(plan.workspace_size + 9, bk.u8)
@@ -106,7 +106,7 @@ def test_any_place_of_the_workspace():
             plan.check()
 
 
-def test_what_cannot_be_checked():
+def test_uncheckable_ops():
     of = bk.SegmentSumDescriptor(3, 2, 4, element=bk.f32)
     args = bk.SegmentSumArgs(bk.zeros((3, 2)), bk.zeros(3, bk.i32), bk.empty((4, 2)))
     with pytest.raises(bk.InvalidProblemError, match=r"segment_sum: preference\.check_indices is False"):
@@ -129,7 +129,7 @@ def test_an_op_without_indices_needs_nothing():
 
 @pytest.mark.parametrize(("element", "dtype"), [(bk.f32, np.float32), (bk.c64, np.complex128)])
 def test_a_window_that_starts_on_the_device(element, dtype):
-    """What would lie outside is dropped, and the start named: of 2 rows in 4 it is 0 to 2."""
+    """Rows outside of the destination are dropped and the start is reported: 2 rows in 4 may start at 0 to 2."""
     of = bk.WriteSliceFromDescriptor((4, 6), (2, 2), ((0, 2), (2, 4)), 0, element=element)
     plan = bk.WriteSliceFromPlan.select(None, of, CHECKS)
     for start, written in ((0, 4), (2, 4), (3, 2), (-1, 2)):

@@ -142,7 +142,7 @@ def test_memory_goes_with_the_last_view(library):
 
 
 class FakeRuntime:
-    """cuda.bindings.runtime as far as memory.py uses it, on host memory."""
+    """Stands for cuda.bindings.runtime in memory.py, on host memory."""
 
     class cudaMemcpyKind:
         cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost = 1, 2
@@ -203,7 +203,7 @@ def test_cuda_failures_name_the_call(monkeypatch):
 
 
 def test_arrays_of_others_as_targets(library):
-    """`clear` and `upload(out=)` take what `tensor` views."""
+    """`clear` and `upload(out=)` take any array that `tensor` views."""
     if library.backend == "cpu":
         array = np.ones((3, 4), np.float32)
         bk.clear(array)
@@ -217,17 +217,17 @@ def test_arrays_of_others_as_targets(library):
             bk.clear(np.ones((3, 4), np.float32).T)
 
 
-@pytest.mark.parametrize("junk", [None, 5, "x", [1.0, 2.0], object()])
-def test_what_is_no_target(junk):
+@pytest.mark.parametrize("target", [None, 5, "x", [1.0, 2.0], object()])
+def test_invalid_targets(target):
     with pytest.raises(bk.InvalidProblemError, match=r"tensor is of type"):
-        bk.clear(junk)
-    if junk is not None:
+        bk.clear(target)
+    if target is not None:
         with pytest.raises(bk.InvalidProblemError, match=r"out is of type"):
-            bk.upload(np.zeros(2, np.float32), out=junk)
+            bk.upload(np.zeros(2, np.float32), out=target)
     for call in (bk.empty, bk.zeros):
-        if junk is not None:
+        if target is not None:
             with pytest.raises(bk.InvalidProblemError, match=r"library is .*, must be a Library"):
-                call((3,), library=junk)
+                call((3,), library=target)
 
 
 def test_targets_without_memory():

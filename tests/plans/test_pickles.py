@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans travel between processes; what is an address of one process does not."""
+"""Plans can be pickled to other processes; addresses of one process are not carried along."""
 
 import concurrent.futures
 import copy
@@ -56,7 +56,7 @@ def test_plans_keep_no_stream():
 
 
 def negate(plan, values):
-    """What the other process does."""
+    """The program of the other process."""
     x, y = bk.upload(np.array(values, np.float32)), bk.empty((len(values),))
     plan.run(None, None, bk.UnaryArgs(x, y))
     bk.synchronize()
@@ -70,7 +70,7 @@ def test_plans_travel_to_other_processes(library):
 
 
 def test_functions_travel_to_other_processes():
-    """By name, to a process that has prepared nothing."""
+    """Functions pickle by name, to a process that has prepared nothing."""
     x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
     with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
         found = [pool.submit(function, x) for function in (bk.gelu, bk.softmax, bk.cumsum)]
@@ -79,7 +79,7 @@ def test_functions_travel_to_other_processes():
 
 
 def test_sixteen_threads_share_a_plan(library):
-    """Each with operands of its own: by run, by a bound launch, and by pickled copies."""
+    """Threads share a plan with operands of their own: by run, by a bound launch, and by pickled copies."""
     plan = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (1000,), element=bk.f32))
 
     def work(seed):

@@ -306,7 +306,7 @@ def test_repeated_runs_are_checked_once(monkeypatch):
     assert len(checked) == 1
     plan.run(2**40, None, args)
     plan.run(int(str(2**40)), None, args)
-    plan.run(None, None, bag_args())  # like the first ones
+    plan.run(None, None, bag_args())  # equal to the first args
     assert len(checked) == 1
     plan.run(None, (9 << 20, 8), args)
     assert len(checked) == 2
@@ -362,8 +362,8 @@ def test_bound_launch_keeps_its_operands(rng):
     assert watcher() is None
 
 
-def test_a_run_leaves_no_cycle(rng):
-    """Memory goes back when the last name goes, not when the collector comes by."""
+def test_a_run_makes_no_reference_cycle(rng):
+    """Memory is released with the last reference, not by the garbage collector."""
     plan, a, b, y = lerp_plan((16,)), *(bk.zeros((16,)) for _ in range(3))
     args = bk.BinaryParamArgs(a, b, y)
     plan.run(None, None, args)
@@ -399,7 +399,7 @@ def test_plans_are_shared_between_threads(rng):
 
 
 @pytest.mark.parametrize("name", ["descriptor", "preference", "library", "operands", "parameters", "workspace_size"])
-def test_what_was_selected_is_read_only(name):
+def test_plans_are_read_only(name):
     plan = bk.FillPlan.select(None, bk.FillDescriptor((3,), 1.0, element=bk.f32))
     before = getattr(plan, name)
     with pytest.raises(AttributeError, match=f"FillPlan.{name} is read-only: select another plan"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise plans: which symbol they choose, what they pass to it, what they promise. No kernel runs."""
+"""Elementwise plans: which symbol they choose, what they pass to it, what they guarantee. No kernel runs."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_rank_0_has_host_arrays():
 
 @pytest.mark.parametrize("kind", [kind for kind in Unary if kind not in unary._ELSEWHERE])
 def test_saved_operand(kind):
-    """Which one is told by the op table."""
+    """The op table says which operand a gradient reads."""
     row = next(row for row in _optable.rows() if row.pattern == "unary_{F}_backward_{T}")
     name = kind.name.lower()
     if name not in row.functions:
@@ -347,7 +347,7 @@ def test_skus(name, fields, category, kind):
 
 
 def test_names_are_lazy_and_complete():
-    """Everything that a family's module defines is found in the package."""
+    """Every public class of a family's module is found in the package."""
     for name in bk.__all__:
         assert getattr(bk, name) is not None
     assert set(bk.__all__) <= set(dir(bk))

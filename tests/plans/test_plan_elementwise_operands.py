@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What elementwise plans say about operands: shapes, aliases, gradients. No kernel runs."""
+"""Checks of elementwise plans on operands: shapes, aliases, gradients. No kernel runs."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_bad_inputs(view, error, text):
 
 
 @pytest.mark.parametrize("name", ["short, broadcast", "exact, padded"])
-def test_reach_counts_not_the_number_of_elements(name):
+def test_reach_counts_not_elements(name):
     x = {
         "short, broadcast": raw(SHAPE, strides=(0, 0), length=1),
         "exact, padded": raw(SHAPE, strides=(8, 1), length=20),
@@ -127,7 +127,7 @@ def test_aliases(name, fields, element, views, allowed):
 
 
 def test_aliases_of_other_widths():
-    """y may be x only where elements are of one size."""
+    """y may alias x only where elements have one size."""
     x = raw(SHAPE)
     launch(plan_of("Cast", SHAPE, bk.i32), x, raw(SHAPE, bk.i32))
     for target in (bk.f16, bk.f64):

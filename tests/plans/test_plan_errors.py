@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of plans stand alone: nothing that the package tried and caught comes with them."""
+"""Errors of plans have no context: exceptions that the package caught do not come with them."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import pytest
 import baracuda as bk
 from fakes import PLANS, FakeLibrary, example_args, example_descriptor, example_plan, raw, view_of
 
-JUNK = (object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()))
+INVALID = (object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()))
 
 
 class Failures:
@@ -31,7 +31,7 @@ class Failures:
 
 
 def bad_views(operand, view):
-    """Views that an operand cannot be, or can be only now and then."""
+    """Views that an operand may never be, or only under some conditions."""
     size = view.dtype.itemsize
     return [
         None, raw(view.shape, bk.b1), raw((*view.shape, 2), view.dtype), raw(view.shape, view.dtype, 0),
@@ -48,10 +48,10 @@ def test_launches(name):
     plan, args, failures = example_plan(name), example_args(name), Failures()
     calls = (plan.run, plan.bind)
     for call in calls:
-        for junk in JUNK:
-            failures.try_(call, None, None, junk)
-            failures.try_(call, junk, None, args)
-            failures.try_(call, None, junk, args)
+        for invalid in INVALID:
+            failures.try_(call, None, None, invalid)
+            failures.try_(call, invalid, None, args)
+            failures.try_(call, None, invalid, args)
         for operand in plan.operands:
             for view in bad_views(operand, view_of(args, operand.name)):
                 failures.try_(call, None, None, example_args(name, **{operand.name: view}))
@@ -72,21 +72,21 @@ def test_selection(name):
     def changed(**fields):
         select(None, dataclasses.replace(good, **fields), library=library)
 
-    for junk in JUNK:
-        failures.try_(select, junk, good, library=library)
-        failures.try_(select, None, junk, library=library)
-        failures.try_(select, None, good, junk, library=library)
-        failures.try_(select, None, good, library=junk)
-        failures.try_(select, None, good, library=library, backend=junk)
+    for invalid in INVALID:
+        failures.try_(select, invalid, good, library=library)
+        failures.try_(select, None, invalid, library=library)
+        failures.try_(select, None, good, invalid, library=library)
+        failures.try_(select, None, good, library=invalid)
+        failures.try_(select, None, good, library=library, backend=invalid)
         for field in dataclasses.fields(good):
-            failures.try_(changed, **{field.name: junk})
+            failures.try_(changed, **{field.name: invalid})
         for field in dataclasses.fields(bk.PlanPreference):
-            failures.try_(select, None, good, bk.PlanPreference(**{field.name: junk}), library=library)
+            failures.try_(select, None, good, bk.PlanPreference(**{field.name: invalid}), library=library)
     failures.check(at_least=60)
 
 
 def test_an_operand_that_was_checked_before_fails_alike():
-    """The first run of an Args object takes another way than the second."""
+    """The first run of an Args object takes another code path than the second; both report the same error."""
     plan, args = example_plan("Binary"), example_args("Binary")
     texts = []
     plan.library.status = 5

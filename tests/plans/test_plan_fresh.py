@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on operands that are new each time: what was checked once is not looked at again, what may differ is."""
+"""Runs with new operands each time: checks are cached by what cannot change, and repeated for what can."""
 
 import importlib.util
 import weakref
@@ -65,8 +65,8 @@ def test_one_view_for_two_operands(rng, add):
         np.testing.assert_array_equal(np.asarray(a), expected)
 
 
-def test_what_an_address_can_do_wrong(rng, add):
-    """After a run on operands of the same sort, which were right."""
+def test_bad_addresses(rng, add):
+    """An earlier run with operands of the same layout and dtype does not hide a bad address."""
     good = [array(rng) for _ in range(3)]
     block = np.zeros(40, np.float32)
     shifted = block.view(np.uint8)[1:49].view(np.float32).reshape(SHAPE)
@@ -92,7 +92,7 @@ def test_what_an_address_can_do_wrong(rng, add):
             run(add, short, good[1], good[2])
 
 
-def test_no_more_than_some_are_kept(rng):
+def test_the_cache_is_bounded(rng):
     plan = bk.UnaryPlan.select(
         None, bk.UnaryDescriptor(kind=bk.UnaryKind.NEG, shape=(2,), element=bk.f32), backend="cpu"
     )
@@ -134,7 +134,7 @@ def test_a_second_view_is_as_immutable():
     assert bk.tensor(fixed).readonly and not bk.tensor(fixed.copy()).readonly
 
 
-def test_views_do_not_hold_what_they_were_learnt_from():
+def test_cached_layouts_hold_no_views():
     values = np.ones((9, 11, 2), np.float32)
     watched = weakref.ref(values)
     bk.tensor(values)

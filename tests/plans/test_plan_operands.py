@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan checks about its operands, and what it hands to C."""
+"""The checks of a plan on its operands, and the arguments that it passes to C."""
 
 import dataclasses
 import gc
@@ -138,7 +138,7 @@ def test_host_memory_is_no_device_memory():
             plan.run(None, raw((8,), bk.u8, 9 << 20, device=device), bag_args())
 
 
-def test_arguments_that_are_none_at_all():
+def test_arguments_of_wrong_types():
     plan = bk.EmbeddingBagPlan.select(None, bag_descriptor(), library=FakeLibrary())
     for args in (None, {}, backward_args(), object()):
         for call in (plan.can_implement, lambda a: plan.run(None, None, a), lambda a: plan.bind(None, None, a)):
@@ -189,12 +189,12 @@ def test_optional_operands_are_null():
 
 
 def outputs():
-    """(plan, its output operand) for every output of every plan."""
+    """Yields (plan, its output operand) for every output of every plan."""
     return [(name, operand) for name in PLANS for operand in example_plan(name).operands if operand.output]
 
 
 class CopiedByDlpack:
-    """Exports a copy of itself, and says so: flag 2 of a DLPack tensor."""
+    """Exports a copy of itself and says so: flag 2 of a DLPack tensor."""
 
     def __init__(self, array):
         self.array = array
@@ -228,7 +228,7 @@ def test_read_only_and_temporary_outputs(name, operand):
 
 
 def test_numpy_scalars():
-    """As inputs they are values, kept alive; an output would be a copy that nobody sees."""
+    """Input scalars are values that are kept alive; an output scalar would be an unseen copy."""
     one, zero = np.float32(1), np.float32(0)
     view = bk.tensor(one)
     assert (view.shape, view.dtype, view.readonly, view.device) == ((), bk.f32, True, "cpu")
@@ -244,7 +244,7 @@ def test_numpy_scalars():
 
 
 def test_masked_arrays_are_no_arrays():
-    """Their mask would be lost."""
+    """Masked arrays are refused, since their mask would be lost."""
     with pytest.raises(bk.UnsupportedError, match="masked array"):
         bk.tensor(np.ma.masked_array([1.0, 2.0], [True, False]))
 
@@ -268,7 +268,7 @@ LONG = 2**31 + 5
 
 @pytest.mark.parametrize("shape", [(LONG,), (2, LONG), (LONG, 1)])
 def test_axes_of_more_than_31_bits(shape):
-    """C takes contiguous operands by their number, and strided ones axis by axis in 32 bits."""
+    """C takes contiguous operands by their element count, and strided ones axis by axis in 32 bits."""
     plan = plan_of("Binary", bk.BinaryKind.ADD, shape)
     numel = LONG * shape[0] if shape[0] == 2 else LONG
     a, b, y = (raw(shape, address=(k + 1) << 36) for k in range(3))
@@ -289,7 +289,7 @@ def test_axes_of_more_than_31_bits(shape):
     ],
 )  # fmt: skip
 def test_long_problems_pass_the_library(library, name, fields):
-    """can_implement of C agrees; nothing is read."""
+    """can_implement of C agrees with Python; no memory is read."""
     plan = plan_of(name, *fields, library=library)
     views = {
         operand.name: raw(operand.extents, operand.dtypes[0], (k + 1) << 40) for k, operand in enumerate(plan.operands)
@@ -306,7 +306,7 @@ def test_long_problems_pass_the_library(library, name, fields):
         ("Unary", (bk.UnaryKind.NEG, (2**62, 4)), "below 2\\^63"), ("Fill", (2**63, 1.0), "shape"),
     ],
 )  # fmt: skip
-def test_axes_that_c_has_no_room_for(name, fields, text):
+def test_axes_beyond_the_limits_of_c(name, fields, text):
     with pytest.raises(bk.InvalidProblemError, match=text):
         plan_of(name, *fields)
 
@@ -316,7 +316,7 @@ def test_axes_that_c_has_no_room_for(name, fields, text):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_args_say_what_is_added_to(name):
-    """Outputs are overwritten; one that C reads first is named in the help of its Args."""
+    """Outputs are overwritten; an output that C reads first is named in the help of its Args."""
     plan = getattr(bk, f"{name}Plan")
     added = {form.row.accumulates for form in example_plan(name)._forms} - {""}
     for operand in added:

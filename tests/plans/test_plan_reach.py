@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the op table is reached by a plan: what no plan stands for, Python cannot run."""
+"""Every row of the op table is reached by a plan, so that Python can run every op."""
 
 import collections
 import dataclasses
@@ -13,9 +13,9 @@ from baracuda._optable import ops
 from fakes import PLANS, FakeLibrary, args_of, example_descriptor, raw
 
 ELEMENTS = list(bk.ElementKind)
-# Ops that no plan launches, by why.
+# Ops that no plan launches, with the reason.
 UNUSED = {
-    # Of code written for other libraries: plans use the ones that take f64 parameters.
+    # These are called by code written for other libraries: plans use the twins that take f64 parameters.
     r"(unary_(powf|powi|threshold)|binary_lerp|ternary_addc(mul|div))(_backward)?_(f32|f16|bf16|f64)(_strided)?",
     r"((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided",
     r"(flip|roll|permute)_.*_strided",
@@ -24,11 +24,11 @@ UNUSED = {
     r"loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64",
     r"((add_)?(rms|layer)|batch|group)_norm_f64",
     r"(add_(rms|layer)_norm_backward|batch_norm_(training|inference)|group_norm_channels_last|l2_normalize(_backward)?)_f64",
-    # Which plans launch beside their own op.
+    # Plans launch these beside their own op.
     r"check_indices_.*",
-    # Of linear's gradients.
+    # Gradients of linear.
     r"linear_backward_.*",
-    # Pieces of a linear layer fused with cross entropy, for code that has its matrix product.
+    # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
     r"loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*",
 }
@@ -39,7 +39,7 @@ def is_unused(op):
 
 
 def descriptors(name):
-    """Every kind and dtype that the plan's descriptors can say, with as many parameters as it may take."""
+    """Every function and dtype that the plan's descriptors can say, with as many parameters as it may take."""
     example = example_descriptor(name)
     fields = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(example)}
     choices = {"element": ELEMENTS, "params": [(1,), (1, 2)], "output_element": ELEMENTS}
@@ -50,7 +50,7 @@ def descriptors(name):
 
 
 def views_for(plan, form, strided):
-    """Operands of one form at made-up addresses, dense or with a gap after every element; none that it lacks."""
+    """Operands of one form at made-up addresses, dense or with gaps between elements; None where there is none."""
     views = dict.fromkeys([operand.name for operand in plan.operands])
     epilogue = getattr(plan.descriptor, "epilogue", None)
     for k, operand in enumerate(plan.operands):
@@ -62,7 +62,7 @@ def views_for(plan, form, strided):
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
             steps = form.strided.row.params if form.strided else ()
             if has_gaps and any(p.of == pointer.name and (p.role == "pitch" or p.name.endswith("_s")) for p in steps):
-                strides[-1] = 1  # elements of a row are neighbours
+                strides[-1] = 1  # elements of a row are contiguous
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views
 
@@ -76,7 +76,7 @@ def reached(name, library):
             continue
         try:
             plan = plan_type.select(None, descriptor, library=library)
-        except (bk.UnsupportedError, bk.InvalidProblemError):  # the kind of another plan, another number of parameters
+        except (bk.UnsupportedError, bk.InvalidProblemError):  # a function of another plan, or another number of params
             continue
         for form in plan._forms:
             for strided in (False, True) if form.strided else (False,):
@@ -95,5 +95,5 @@ def test_every_op_is_reached():
 
 
 @pytest.mark.parametrize("pattern", sorted(UNUSED))
-def test_what_is_excused_is_there(pattern):
+def test_exceptions_are_current(pattern):
     assert any(re.fullmatch(pattern, op) for op in ops())

@@ -22,7 +22,7 @@ from fakes import (
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f64])
-def test_atomics_are_the_default_of_wide_floats(element):
+def test_atomics_are_the_default_of_f32_and_f64(element):
     plan = backward_plan(FakeLibrary(), element)
     guarantee = plan.precision_guarantee
     assert plan.workspace_size == 0
@@ -96,7 +96,7 @@ def test_workspace_for_speed_may_be_left_out():
 
 
 def test_workspace_that_depends_on_strides():
-    """repeat_backward is asked with contiguous strides; a launch may take more, and says so."""
+    """The size query of repeat_backward assumes contiguous strides; a launch may need more, and its error says so."""
     library = FakeLibrary(size=1000)
     descriptor = bk.RepeatBackwardDescriptor((3, 4), (2, 2), element=bk.f32)
     plan = bk.RepeatBackwardPlan.select(None, descriptor, library=library)
@@ -182,7 +182,7 @@ def summed_args(name):
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("name", PLANS)
 def test_a_workspace_that_is_too_short_is_an_error(name, deterministic):
-    """For every plan that takes one, contiguous or summed, whatever it would do without."""
+    """Every plan that takes a workspace refuses a short one, for contiguous and for summed operands."""
     plan = example_plan(name, preference=bk.PlanPreference(deterministic=deterministic))
     takes = 0
     for args in (example_args(name), summed_args(name)):
@@ -203,7 +203,7 @@ def test_a_workspace_that_is_too_short_is_an_error(name, deterministic):
 
 
 def test_a_short_workspace_on_the_library(library):
-    """8 bytes are what Python refuses and C does without, for a sum that groups 4096 rows first."""
+    """8 bytes are refused by Python and ignored by C, for a sum that first groups 4096 rows by segment."""
     plan = bk.UnsortedSegmentSumPlan.select(None, bk.UnsortedSegmentSumDescriptor(4096, 8, 5, element=bk.bf16))
     x, ids = bk.zeros((4096, 8), bk.bf16), bk.zeros((4096,), bk.i32)
     args = bk.UnsortedSegmentSumArgs(x, ids, bk.empty((5, 8), bk.bf16))
@@ -218,7 +218,7 @@ def test_a_short_workspace_on_the_library(library):
     whole, sums = bk.BinaryBackwardPlan.select(None, descriptor), bk.zeros((4096, 8))
     assert whole.workspace_size_for(bk.BinaryBackwardArgs(sums, da=bk.zeros((4096, 8)))) == 0
     whole.run(None, bk.empty((8,), bk.u8), bk.BinaryBackwardArgs(sums, da=bk.zeros((4096, 8))))  # none is taken
-    whole.run(None, bk.empty((0,), bk.u8), bk.BinaryBackwardArgs(sums, db=bk.zeros((1, 8))))  # no bytes are none
+    whole.run(None, bk.empty((0,), bk.u8), bk.BinaryBackwardArgs(sums, db=bk.zeros((1, 8))))  # empty is none
 
 
 # --- gradients that are sums ------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def summing_plan(name, library=None, shape=(4096, 8), **shapes):
 
 @pytest.mark.parametrize("name", SUMMED)
 def test_descriptors_tell_which_gradients_are_sums(library, name):
-    """workspace_size is what a launch on such operands takes, and no more."""
+    """workspace_size is exactly what a launch on such operands takes."""
     operands = [field.removesuffix("_shape") for field in summing_plan(name).descriptor.__dict__ if "_shape" in field]
     assert operands in (["a", "b"], ["a", "b", "c"])
     assert summing_plan(name).workspace_size == 0

@@ -37,13 +37,13 @@ def test_plans_and_functions_agree(x):
     for pairing, half in ((bk.RotaryPairing.ADJACENT, ""), (bk.RotaryPairing.HALVES, "_half")):
         y = rope(x, pairing=pairing)
         forward, backward = getattr(bk, f"rope{half}"), getattr(bk, f"rope{half}_backward")
-        np.testing.assert_allclose(forward(x), y, rtol=1e-5, atol=1e-6)  # which may be of a GPU
+        np.testing.assert_allclose(forward(x), y, rtol=1e-5, atol=1e-6)  # the default library may be the GPU's
         np.testing.assert_array_equal(rope(x, pairing=pairing, positions=np.arange(5)), y)
         np.testing.assert_allclose(backward(y), x, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(getattr(bk, f"rope_apply{half}")(x, cos, sin), y, rtol=1e-5, atol=1e-6)
         tokens = np.ascontiguousarray(x[0].transpose(1, 0, 2))
-        turned = getattr(bk, f"rope_apply_thd{half}")(tokens, cos, sin)
-        np.testing.assert_allclose(turned.transpose(1, 0, 2), y[0], rtol=1e-5, atol=1e-6)
+        rotated = getattr(bk, f"rope_apply_thd{half}")(tokens, cos, sin)
+        np.testing.assert_allclose(rotated.transpose(1, 0, 2), y[0], rtol=1e-5, atol=1e-6)
         many = np.stack([np.arange(5), np.arange(5) + 2**40])
         of_batches = forward(x, many)
         np.testing.assert_array_equal(of_batches[0], forward(x)[0])
@@ -56,9 +56,9 @@ def test_plans_and_functions_agree(x):
 def test_any_layout_with_features_that_are_neighbours(x):
     y = bk.rope(x)
     for order in itertools.permutations(range(3)):
-        turned = np.ascontiguousarray(x.transpose(*order, 3)).transpose(*np.argsort(order), 3)
-        np.testing.assert_array_equal(bk.rope(turned), y)
-    np.testing.assert_array_equal(bk.rope(np.asfortranarray(x)), y)  # which is copied
+        rotated = np.ascontiguousarray(x.transpose(*order, 3)).transpose(*np.argsort(order), 3)
+        np.testing.assert_array_equal(bk.rope(rotated), y)
+    np.testing.assert_array_equal(bk.rope(np.asfortranarray(x)), y)  # columns are copied
     np.testing.assert_array_equal(bk.rope(x[:, ::-1])[:, ::-1], y)
     np.testing.assert_array_equal(bk.rope(x[0, 0]), y[0, 0])
     out = np.zeros((2, 5, 3, 8), np.float32).transpose(0, 2, 1, 3)
@@ -105,7 +105,7 @@ def test_append_to_caches():
     plan.run(None, bk.workspace(plan), args)
     bk.synchronize()
     with pytest.raises(bk.IndexOutOfRangeError, match=r"cache_offsets\[1\] is 3, must be in \[0, 3\)"):
-        plan.check()  # the second of its rows has no place, the first is written
+        plan.check()  # the second of its rows is past the end of the cache, the first is written
     got = bk.download(bk.TensorRef(cache.ptr, (2, 1, 4, 3), bk.u8, owner=cache))
     want = np.zeros((2, 1, 4, 3), np.uint8)
     want[0, 0, 1:3], want[1, 0, 3] = new[0, 0], new[1, 0, 0]
@@ -156,7 +156,7 @@ def test_tables_that_cannot_be(arguments, text):
 
 
 def test_gradients_of_tables(x, rng):
-    """A table for all heads, and one for the heads of each token, of both pairings."""
+    """The gradients of a table for all heads, and of one for the heads of each token, for both pairings."""
     dy = rng.standard_normal(SHAPE, dtype=np.float32)
     for is_half, pairs in ((False, (*SHAPE[:3], 4, 2)), (True, (*SHAPE[:3], 2, 4))):
         (da, db), (a, b) = (np.moveaxis(v.reshape(pairs), 3 if is_half else 4, 0).astype(np.float64) for v in (dy, x))
@@ -172,7 +172,7 @@ def test_gradients_of_tables(x, rng):
 
 @pytest.mark.parametrize("half", ["", "_half"])
 def test_positions_from_a_start(half):
-    """As positions that are written out, far away too."""
+    """A start gives the same as positions that are written out, also far from 0."""
     x, starts = np.random.default_rng(3).standard_normal((2, 3, 4, 8)), np.array([2**62 + 5, 7])
     y = getattr(bk, f"rope_starts{half}")(x, starts, rotary_dim=4)
     wanted = getattr(bk, f"rope{half}")(x, starts[:, None] + np.arange(4), rotary_dim=4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as a stream, and what does not."""
+"""Which objects count as streams."""
 
 from fractions import Fraction
 
@@ -53,7 +53,8 @@ def integer_like(module, name):
 
 @pytest.mark.parametrize(("module", "name"), [("runtime", "cudaStream_t"), ("driver", "CUstream")])
 def test_cuda_bindings_streams(module, name):
-    """Known by their type, for releases whose streams lack the protocol; other integer-like objects are no streams."""
+    """They are recognised by type, for releases whose streams lack the protocol; other integer-like objects are no
+    streams."""
     assert bk.stream_handle(integer_like(f"cuda.bindings.{module}", name)) == 40
     for stream in (integer_like("elsewhere", name), integer_like(f"cuda.bindings.{module}", "cudaEvent_t")):
         with pytest.raises(bk.InvalidProblemError, match="which is no stream"):

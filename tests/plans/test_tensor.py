@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: what can be viewed, what a view knows, and what it refuses."""
+"""Views: which arrays can be viewed, what a view knows, and what it refuses."""
 
 import gc
 import weakref
@@ -14,7 +14,7 @@ from naming import describe
 
 
 class CudaArray:
-    """An array of another framework, on the GPU by its own account."""
+    """An array of another framework that claims to be on the GPU."""
 
     def __init__(self, **changes):
         self.__cuda_array_interface__ = {
@@ -23,7 +23,7 @@ class CudaArray:
 
 
 class DLPack:
-    """Exports a NumPy array as a foreign framework would; `device` is what it claims."""
+    """Exports a NumPy array as another framework would; `device` is what it claims."""
 
     def __init__(self, array, device=(1, 0), versioned=True):
         self.array, self.device, self.versioned = array, device, versioned
@@ -262,7 +262,7 @@ def test_integer_range(kind):
 
 @pytest.mark.parametrize("kind", [bk.f16, bk.bf16, bk.e4m3fn, bk.e5m2])
 def test_float_bits(rng, kind):
-    """Of f32 values, which ml_dtypes rounds once; infinities and overflow saturate in fp8."""
+    """Conversions of f32 values round once, as ml_dtypes does; infinities and overflow saturate in fp8."""
     random = rng.integers(0, 2**32, 5000, dtype=np.uint32).view(np.float32)
     near = (rng.standard_normal(5000) * 10.0 ** rng.integers(-8, 8, 5000)).astype(np.float32)
     special = [

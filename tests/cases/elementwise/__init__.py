@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elementwise family: a module a group of op tables, common.py for what they share."""
+"""The elementwise family: a module for each group of op tables, and common.py."""
 
 import importlib
 import pkgutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""y = a x + b, of floats with one rounding, of integers modulo 2^width."""
+"""y = a x + b, for floats with one rounding, for integers modulo 2^width."""
 
 import fractions
 import math
@@ -39,7 +39,7 @@ def fused(a, x, b, dtype):
 
 
 def wrapped(a, x, b, dtype):
-    """Modulo 2^64 first, then to the width, where the bits are the same of either sign."""
+    """Modulo 2^64 first, then to the width, which gives the same bits for either sign."""
     a, b = (np.full(1, v % 2**64, np.uint64) for v in (a, b))
     whole = a * x.view(np.uint64) + b
     kind, width = dtype[0], int(dtype[1:])
@@ -82,7 +82,7 @@ def maker(row):
 
 
 def flat_problems(make):
-    """The parameters of floats, each; the rest draws its own."""
+    """Floats with each pair of parameters; the other problems draw their own."""
 
     def with_pair(draw, pair, numel=411, kind="normal"):
         return make(draw, numel, kind, pair if is_float(draw.dtype) else None)
@@ -105,14 +105,14 @@ def without_arrays(problem):
 
 
 def views_inplace(make):
-    """As strided_problems() has them, of the one array that there is."""
-    turned = {"order": (2, 0, 1)}
+    """strided_problems() for the single operand of an in-place op."""
+    permuted = {"order": (2, 0, 1)}
     views = {
         "rank0": ((), {}),
         "ones": ((1, 1, 1), {"gap": 5}),
         "plain": ((3, 5, 7), {}),
         "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {"order": (3, 1, 0, 7, 5, 6, 2, 4)}),
-        "turned": ((3, 5, 7), turned),
+        "permuted": ((3, 5, 7), permuted),
         "flipped": ((3, 5, 7), {"flip": (0, 1, 2)}),
         "gaps": ((13, 17), {"gap": 3, "pad": 4}),
         "rows": ((37, 65), {"pad": 3}),

@@ -19,7 +19,7 @@ ROW, LDEXP = "binary_{F}_{T}", "binary_ldexp_{T}"
 
 
 def tied(make):
-    """Every fourth cell of b is that of a."""
+    """Makes every fourth element of b equal to that of a."""
 
     def made(draw, *args, **given):
         problem = make(draw, *args, **given)
@@ -36,13 +36,13 @@ def is_power(draw):
 
 
 def fill(draw, param, shape, kind, strides):
-    """Bases of powers are positive, exponents of ldexp small, unless the problem is about special values."""
+    """Bases of powers are positive and exponents of ldexp small, unless the problem is about special values."""
     if kind == "normal" and is_power(draw) and param.name == "a":
         values = draw.floats(shape, kind, strides)
         values.values = np.abs(values.values)
         return values
     if kind == "wide" and is_power(draw) and param.name == "dy":
-        # a power beyond the range of the compute type has no product with 0
+        # a power beyond the range of the compute type times 0 would be NaN
         values = draw.floats(shape, kind, strides)
         values.values = np.where(values.values == 0, 1.0, values.values)
         return values

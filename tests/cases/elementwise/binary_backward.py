@@ -24,7 +24,8 @@ ROW, LINEAR, LDEXP = "binary_{F}_backward_{T}", "binary_{F}_backward_{T} linear"
 
 
 def expected_gradients(problem, partials):
-    """Expected of each gradient that is wanted, of class "pointwise"; summed over the axes where its strides are 0.
+    """The expected value of each gradient that is wanted, of class "pointwise"; summed over the axes where its strides
+    are 0.
 
     partials  name -> oracle.pairs.Partial
     """
@@ -38,11 +39,11 @@ def expected_gradients(problem, partials):
         axes = tuple(d for d, s in enumerate(strides or ()) if s == 0 and value.shape[d] > 1)
         with np.errstate(invalid="ignore", over="ignore"):
             if axes:
-                terms, errors = size.sum(axes, keepdims=True), ((count + 1) * size).sum(axes, keepdims=True)
-                count = np.where(np.isfinite(errors) & (terms > 0), errors / terms, 1)
+                magnitude, errors = size.sum(axes, keepdims=True), ((count + 1) * size).sum(axes, keepdims=True)
+                count = np.where(np.isfinite(errors) & (magnitude > 0), errors / magnitude, 1)
                 count = count + summation(math.prod(value.shape[d] for d in axes))
                 value = np.broadcast_to(value.sum(axes, keepdims=True), value.shape)
-                size = np.broadcast_to(terms, value.shape)
+                size = np.broadcast_to(magnitude, value.shape)
             else:
                 size = np.where(beyond | (np.asarray(count) > 0), size, 0)
                 count = np.where(beyond, 1, count)

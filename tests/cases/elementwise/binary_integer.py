@@ -14,7 +14,7 @@ ROW, STRIDED = "binary_{F}_{T} integers", "binary_{F}_{T}_strided integers"
 
 
 def fill(draw, param, shape, kind, strides):
-    """Shifts are about as long as the dtype is wide, unless the problem is about special values."""
+    """Shift counts are about as large as the dtype is wide, unless the problem is about special values."""
     if kind == "normal" and "shift" in draw.function and param.name == "b":
         low, whole = max(-2, LIMITS[draw.dtype][0]), np.uint64 if draw.dtype == "u64" else np.int64
         return draw.array(draw.rng.integers(low, width(draw.dtype) + 2, shape, whole, endpoint=True), "", strides)

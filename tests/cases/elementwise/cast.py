@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts between all storage formats: lengths and layouts. test_casts.py has every value of the short formats."""
+"""Casts between all storage formats, by lengths and layouts. test_casts.py has every value of the short formats."""
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def flat_problems(row, sizes):
     return problems | {kind: lambda d, kind=kind: make(d, 500, kind) for kind in ("special", "wide")}
 
 
-# Between elements of one size, to wider and to narrower ones.
+# casts between elements of one size, to wider and to narrower ones
 FULL = {("f32", "bf16"), ("f16", "f32"), ("i64", "u8"), ("bool", "i16")}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the elementwise cases share: makers of problems, lists of problems, bad calls, sums of gradients, benchmarks.
+"""Helpers of the elementwise cases: makers of problems, lists of problems, bad calls, sums of gradients, benchmarks.
 
 A maker is a function that makes one Problem; where a row's flat arrays are all [numel] and its strided ones all
 [shape], flat_maker() and strided_maker() read it off the op table:
@@ -45,7 +45,7 @@ CUBE = (3, 5, 7)  # shape of the strided "plain" problem, which the bad calls va
 
 
 def make_array(draw, param, shape, kind, strides, fill):
-    """Of a pointer of the table. `fill(draw, param, shape, kind, strides)` may make it; None leaves it to draw."""
+    """The array of a pointer parameter. `fill(draw, param, shape, kind, strides)` may make it, or return None."""
     dtype = param.dtype_of(draw.slots)
     made = fill(draw, param, shape, kind, strides) if fill else None
     if made is None and param.direction.startswith("out"):
@@ -62,22 +62,22 @@ def flat_maker(row, fill=None, **scalars):
 
     def make(draw, numel, kind="normal", null=(), **given):
         arrays = {p.name: make_array(draw, p, (numel,), kind, None, fill) for p in ROWS[row].pointers}
-        numbers = {"numel": numel, **scalars_of(draw, scalars), **given}
-        return Problem(numbers, arrays, null=tuple(null), function=draw.function)
+        all_scalars = {"numel": numel, **scalars_of(draw, scalars), **given}
+        return Problem(all_scalars, arrays, null=tuple(null), function=draw.function)
 
     return make
 
 
 def strided_maker(row, fill=None, **scalars):
-    """make(draw, shape, kind, null, **scalars, **layouts) of a row whose arrays all have the one shape."""
+    """make(draw, shape, kind, null, **scalars, **layouts) of a row whose arrays all have one shape."""
     operands = tuple(p.name for p in ROWS[row].pointers)
 
     def make(draw, shape, kind="normal", null=(), **given):
         layouts = {name: given.pop(name) for name in operands if name in given}
         host, strides = strided(shape, operands, **layouts)
         arrays = {p.name: make_array(draw, p, tuple(shape), kind, strides[p.name], fill) for p in ROWS[row].pointers}
-        numbers = {"numel": math.prod(shape), "rank": len(shape), **scalars_of(draw, scalars), **given}
-        return Problem(numbers, arrays, host, tuple(null), draw.function)
+        all_scalars = {"numel": math.prod(shape), "rank": len(shape), **scalars_of(draw, scalars), **given}
+        return Problem(all_scalars, arrays, host, tuple(null), draw.function)
 
     return make
 
@@ -102,16 +102,16 @@ def strided_problems(make, inputs, outputs):
     """Inputs may broadcast, outputs not; each of the first three inputs and two outputs has layouts of its own."""
     first, second, third, *_ = (*inputs, None, None, None)
     out, other, *_ = (*outputs, None, None)
-    turned = {"order": (2, 0, 1)}
+    permuted = {"order": (2, 0, 1)}
     views = {
         "rank0": ((), {}),
         "ones": ((1, 1, 1), {first: {"gap": 5}}),
         "plain": (CUBE, {}),
         "dense": ((4, 3, 33), {}),
         "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {out: {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-        "turned_in": (CUBE, {first: turned}),
-        "turned_out": (CUBE, {out: turned}),
-        "turned_all": (CUBE, dict.fromkeys((*inputs, *outputs), turned)),
+        "permuted_in": (CUBE, {first: permuted}),
+        "permuted_out": (CUBE, {out: permuted}),
+        "permuted_all": (CUBE, dict.fromkeys((*inputs, *outputs), permuted)),
         "flipped": (CUBE, {first: {"flip": (0, 1, 2)}, third: {"flip": (0,)}}),
         "flipped_out": (CUBE, {out: {"flip": (1,)}, second: {"flip": (2,)}, other: {"flip": (2,)}}),
         "gaps": ((13, 17), {first: {"gap": 3}, out: {"pad": 4}, second: {"pad": 1}, other: {"pad": 1}}),
@@ -133,7 +133,7 @@ def strided_problems(make, inputs, outputs):
     problems = {name: lambda d, s=s, k=k: make(d, s, **k) for name, (s, k) in views.items()}
     special = {k: v for k, v in {first: {"order": (1, 0)}}.items() if k}
     problems["special"] = lambda d: make(d, (21, 23), "special", **special)
-    mixed = {first: turned, second: {"broadcast": (0,)}, third: {"pad": 2}, out: {"pad": 1}, other: {"flip": (0,)}}
+    mixed = {first: permuted, second: {"broadcast": (0,)}, third: {"pad": 2}, out: {"pad": 1}, other: {"flip": (0,)}}
     mixed = {k: v for k, v in mixed.items() if k}
     problems["mixed"] = lambda d: make(d, (5, 7, 11), "special", **mixed)
     return problems
@@ -168,7 +168,7 @@ def gradient_problems(make, gradients):
 
 
 def gradients(problem, values, op, dtype=""):
-    """Expected of each gradient that is wanted; along axes where its strides are 0 it is the sum.
+    """The expected value of each gradient that is wanted; along axes where its strides are 0 it is summed.
 
     values  name -> array of the problem's shape, before any sum, float64 or longdouble
     op      key of oracle.ULPS
@@ -194,7 +194,7 @@ def gradients(problem, values, op, dtype=""):
 
 
 def flat_bad(arrays, optional=()):
-    """`optional` ones may be NULL."""
+    """`optional` arrays may be NULL."""
     bad = [Bad("negative", 2, r"numel is -1", {"numel": -1}, can=2)]
     bad.append(Bad("bytes_overflow", 2, rf"numel is {2**63 - 1}", {"numel": 2**63 - 1}, can=2))
     bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays if a not in optional]
@@ -209,7 +209,7 @@ def one_output(outputs):
 
 
 def strided_bad(arrays, outputs, gradients=(), optional=()):
-    """Of a problem of shape (3, 5, 7). `gradients` are outputs, too, but may stand still, which sums them."""
+    """Bad calls of a problem of shape (3, 5, 7). `gradients` are outputs whose stride may be 0, which sums them."""
     bad = [
         *flat_bad(arrays, optional),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -256,7 +256,7 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
 
 
 def strided_idle(names):
-    """Row-major strides of an empty array may be 0 along an axis that is not."""
+    """Row-major strides of an empty array may be 0 along an axis that is not empty."""
     empty = {"shape": (3, 0, 7)}
     still = {f"stride_{n}": (0, 7, 1) for n in names}
     return (Idle("numel_0", {"numel": 0}, empty), Idle("numel_0_still", {"numel": 0}, empty | still))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of floats, integers and truth values."""
+"""Comparisons of floats, integers and bools."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ ROW, STRIDED = "binary_cmp_{F}_{T}", "binary_cmp_{F}_{T}_strided"
 
 
 def compare(function, a, b, dtype):
-    """Of truth values, every one that is set is 1."""
+    """Any byte but 0 is True as a bool."""
     a, b = ((x != 0) if dtype == "bool" else x for x in (a, b))
     return TRUTH[function].holds(a, b).astype(np.int64)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fill: a value as it is, or the bits of one."""
+"""fill with a value, or with the bits of one."""
 
 import dataclasses
 
@@ -10,8 +10,8 @@ from tools.oracle.numerics import decode, encode, is_float
 from ..model import Case, Expected, Idle
 from .common import SIZES, flat_bad, flat_maker, strided_bad, strided_idle, strided_maker
 
-BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # passed as bits
-# Of the special values; NaN where there is one.
+BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # values are passed as bits
+# special values; NaN where there is one
 EXTREMES = {"largest": np.nanmax, "least": np.nanmin, "nan": lambda values: values[np.argmax(np.isnan(values))]}
 
 
@@ -54,7 +54,7 @@ VIEWS = {  # shape, layout of y
     "ones": ((1, 1, 1), {"gap": 5}),
     "plain": ((3, 5, 7), {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {"order": (3, 1, 0, 7, 5, 6, 2, 4)}),
-    "turned": ((3, 5, 7), {"order": (2, 0, 1)}),
+    "permuted": ((3, 5, 7), {"order": (2, 0, 1)}),
     "flipped": ((3, 5, 7), {"flip": (0, 1, 2)}),
     "flipped_rows": ((13, 64), {"flip": (0,)}),
     "gaps": ((13, 17), {"gap": 3, "pad": 4}),
@@ -70,7 +70,7 @@ def is_full(slots):
     return slots["T"] in ("f32", "bf16", "u8")
 
 
-# by can_implement, which gets numel and rank alone
+# can_implement gets numel and rank only
 SEEN = ("negative", "bytes_overflow", "rank_negative", "rank_9", "empty_rank_9")
 
 CASES = (
@@ -90,6 +90,6 @@ CASES = (
         bad=tuple(
             dataclasses.replace(b, can=2 if b.name in SEEN else 0) for b in strided_bad(("y",), ("y",))
         ),
-        idle=strided_idle(("y",)), brief=("turned", "gaps", "nan"), full=is_full,
+        idle=strided_idle(("y",)), brief=("permuted", "gaps", "nan"), full=is_full,
     ),
 )  # fmt: skip

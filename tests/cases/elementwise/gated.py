@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gated units: y = a f(b), a the first and b the second half of x along an axis, and their gradients.
+"""Gated units: y = a f(b), where a is the first and b the second half of x along an axis, and their gradients.
 
-An array of both halves has an axis for them in front here, of the stride `half offset`: so they may lie anywhere.
+An array of both halves has an axis for them in front here, of the stride `half offset`, so that they may lie anywhere.
 """
 
 import math
@@ -15,8 +15,8 @@ from tools.oracle.reals import Wide as X
 from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 from .common import CUBE, operands
 
-MODERATE = 2.0**40  # products of three of them do not overflow in f32
-SUBNORMAL = 1.0  # a subnormal product of two is rounded before a factor of at most 1 meets it, by half a unit
+MODERATE = 2.0**40  # products of three such numbers do not overflow in f32
+SUBNORMAL = 1.0  # a subnormal product of two is rounded by half a unit, before it is multiplied by at most 1
 FORWARD, BACKWARD = "gated_{F}_{T}", "gated_{F}_backward_{T}"
 
 
@@ -41,8 +41,8 @@ def halves(draw, shape, kind, strides):
 
 
 def tame(first, *others):
-    """An infinity of one factor and what vanishes of another, or in the function of another, do not meet: infinity or
-    NaN comes of it by the order of the products."""
+    """Removes infinities of one operand where another operand, or the function of one, vanishes: whether 0 times
+    infinity occurs depends on the order of the products."""
     infinite = np.isinf(first)
     return [np.where(infinite & (np.abs(o) < 1e-20) & (o != 0) | infinite & (o < -10), 1.5, o) for o in others]
 
@@ -86,7 +86,7 @@ def backward(draw, shape, split, kind="normal", x=None, y=None, dx=None):
 
 
 def precision(problem):
-    """A product that is rounded once is not rounded before, to 64 bits, if it is one of f64."""
+    """The dtype of the reference: reglu's single product is rounded once, so not first to longdouble's 64 bits."""
     return np.float64 if problem.function == "reglu" else X
 
 
@@ -107,11 +107,11 @@ def backward_reference(problem):
         da, db = dy * entry.gate(b), both * rising
         if problem.function == "reglu":
             da, db = (np.where(b > 0, v, 0) for v in (dy * b, both))
-        terms = np.stack([np.abs(da), np.abs(both) * size])
-    return {"dx": Expected(np.stack([da, db]), int(problem.function != "reglu"), terms, SUBNORMAL)}
+        magnitude = np.stack([np.abs(da), np.abs(both) * size])
+    return {"dx": Expected(np.stack([da, db]), int(problem.function != "reglu"), magnitude, SUBNORMAL)}
 
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "one": ((1,), 0, {}),
     "flat": ((33,), 0, {}),
@@ -120,8 +120,8 @@ VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "plain": (CUBE, 1, {}),
     "last": ((9, 3, 33), 2, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), 3, {"y": {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-    "turned_in": (CUBE, 2, {"x": TURNED}),
-    "turned_out": (CUBE, 2, {"y": TURNED}),
+    "permuted_in": (CUBE, 2, {"x": PERMUTED}),
+    "permuted_out": (CUBE, 2, {"y": PERMUTED}),
     "flipped": (CUBE, 1, {"x": {"flip": (0, 1, 2)}}),
     "flipped_out": (CUBE, 1, {"y": {"flip": (0, 2)}}),
     "gaps": ((13, 17), 1, {"x": {"gap": 2, "pad": 1}, "y": {"gap": 3}}),
@@ -134,7 +134,7 @@ VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "large": ((37, 1003), 1, {}),
 }
 GRADIENT_VIEWS = {
-    "dx_turned": (CUBE, 1, {"dx": TURNED}),
+    "dx_permuted": (CUBE, 1, {"dx": PERMUTED}),
     "dx_flipped": (CUBE, 1, {"dx": {"flip": (0, 1, 2)}}),
     "dx_gaps": ((13, 17), 1, {"dx": {"gap": 3, "pad": 2}}),
     "dx_apart": ((5, 19), 1, {"dx": {"half": 1001, "strides": (21, 1)}, "x": {"half": -95, "strides": (19, 1)}}),
@@ -150,7 +150,7 @@ def problems(make, views):
 
 
 def bad_calls(row, halved):
-    """Of a problem of shape (3, 5, 7) split along axis 1; `halved` are the arrays of two halves."""
+    """Bad calls of a problem of shape (3, 5, 7) split along axis 1; `halved` are the arrays of two halves."""
     arrays, outputs, _ = operands(row)
     bad = [
         Bad("negative", 2, r"output_numel is -2", {"output_numel": -2}, can=2),

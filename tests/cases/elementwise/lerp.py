@@ -20,16 +20,16 @@ WEIGHTS = (0.3, 0.75, -2.0, 1.5)
 
 
 def weight_of(problem, row):
-    """As the arithmetic takes it: the parameter, rounded to f32 where the row or the dtype has no more."""
+    """The weight in the arithmetic's precision: rounded to f32 where the row or the dtype has no more."""
     p = problem.scalars["p"]
     wide = "_param" in row and next(iter(problem.arrays.values())).dtype == "f64"
     return p if wide else float(np.float32(p))
 
 
 def interpolated(a, b, w):
-    """(a + w (b - a), the step that it is away from one of them).
+    """Returns (a + w (b - a), its distance from the operand that it is computed from).
 
-    For a weight of at least one half the step is taken from b, which matters at the end alone: 1 - w is 0 there.
+    For a weight of at least one half the step is taken from b, which matters at the end only: 1 - w is 0 there.
     """
     step = (w if w < 0.5 else 1 - w) * (b - a)
     return a + step if w < 0.5 else b - step, step

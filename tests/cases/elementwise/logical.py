@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two truth values; every byte but 0 is set."""
+"""Functions of two bools; every byte but 0 is True."""
 
 import numpy as np
 

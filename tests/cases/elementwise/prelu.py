@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""prelu with a weight a channel, or one for all, and its gradients."""
+"""prelu with a weight per channel, or one for all, and its gradients."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..model import Array, Bad, Case, Expected, Idle, Problem
 from .common import flat_bad, gradient_problems, operands, strided_calls, strided_maker, strided_problems
 from .where import summed
 
-MODERATE = 2.0**40  # so that sums of products do not overflow in f32
+MODERATE = 2.0**40  # sums of products do not overflow in f32
 FORWARD, FORWARD_STRIDED = "prelu_{T}", "prelu_{T}_strided"
 BACKWARD, BACKWARD_STRIDED = "prelu_backward_{T}", "prelu_backward_{T}_strided"
 GRADIENTS = ("dx", "dweight")
@@ -22,7 +22,7 @@ def drawn(draw, shape, kind, strides=None):
 
 
 def extents(blocks, channels, inner, scalar):
-    """One weight for all ignores where channels are."""
+    """One weight for all channels ignores the channel axis."""
     counts = (0, 1) if scalar else (inner, channels)
     layout = dict(zip(("channel_stride", "channel_extent"), counts))
     return {"numel": blocks * channels * inner, **layout, "scalar_weight": scalar}
@@ -44,7 +44,7 @@ def backward(draw, blocks, channels, inner, kind="normal", scalar=0, null=()):
 
 
 def weights(problem):
-    """One an element."""
+    """The weight of each element."""
     values, weight = problem.arrays["x"].values, problem.arrays["weight"].values
     if values.shape == weight.shape and "rank" in problem.scalars:
         return weight
@@ -72,15 +72,15 @@ def contributions(problem):
 
 
 def backward_reference(problem):
-    dx, parts = contributions(problem)
+    dx, products = contributions(problem)
     expected = {} if "dx" in problem.null else {"dx": Expected(dx)}
     if "dweight" not in problem.null:
         channels, inner = problem.scalars["channel_extent"], max(problem.scalars["channel_stride"], 1)
-        inner = parts.size if problem.scalars["scalar_weight"] else inner
-        parts = parts.reshape(-1, channels, inner)
+        inner = products.size if problem.scalars["scalar_weight"] else inner
+        products = products.reshape(-1, channels, inner)
         with np.errstate(all="ignore"):
-            total, size = parts.sum((0, 2), dtype=np.longdouble), np.abs(parts).sum((0, 2))
-        expected["dweight"] = Expected(total, parts.size // channels, size)
+            total, size = products.sum((0, 2), dtype=np.longdouble), np.abs(products).sum((0, 2))
+        expected["dweight"] = Expected(total, products.size // channels, size)
     return expected
 
 
@@ -97,7 +97,7 @@ def strided_backward(draw, shape, kind="normal", null=(), **layouts):
 
 
 def blocks(make):
-    """Of `blocks` x channels x cells of a channel."""
+    """Problems of `blocks` x channels x inner elements."""
     sizes = {
         "one": (1, 1, 1), "plain": (2, 3, 5), "vector": (1, 33, 1), "channels_last": (255, 7, 1),
         "one_channel": (3, 1, 50), "many_channels": (3, 1000, 1), "even": (4, 16, 64), "image": (2, 8, 1009),
@@ -112,7 +112,7 @@ def blocks(make):
 
 
 def per_channel(make, weight, *gradients):
-    """Of shape (blocks, channels, cells): what prelu is for."""
+    """The shape (blocks, channels, inner), as of activations."""
 
     def made(draw, shape, axis, kind="normal", null=(), **layouts):
         still = {"broadcast": tuple(d for d in range(len(shape)) if d != axis)}
@@ -134,7 +134,7 @@ def per_channel(make, weight, *gradients):
     return problems
 
 
-# Of numel 30, channel_extent 3, channel_stride 5.
+# numel is 30, channel_extent 3, channel_stride 5
 BAD_CHANNELS = (
     Bad("stride_0", 2, r"channel_stride is 0", {"channel_stride": 0}, can=2),
     Bad("empty_stride_0", 2, r"channel_stride is 0", {"numel": 0, "channel_stride": 0}, can=2),

@@ -25,7 +25,7 @@ SCALES = (1.0, -2.5, 0.1)
 
 
 def scale_of(problem, wide):
-    """As the arithmetic takes it: rounded to f32 where the parameter or the dtype has no more."""
+    """The scale in the arithmetic's precision: rounded to f32 where the parameter or the dtype has no more."""
     scale = problem.scalars["scale"]
     return Wide(scale if wide and problem.arrays["a"].dtype == "f64" else np.float32(scale))
 
@@ -77,7 +77,7 @@ def scales(make, numel=131):
 
 
 def some(slots):
-    """Instances that are full in rows whose scale has another type, and no more."""
+    """The full instances of rows whose scale has another dtype."""
     return slots["F"] == "addcmul" and slots["T"] in ("f64", "bf16")
 
 

@@ -25,7 +25,7 @@ from .common import (
 
 
 def function_of(problem, row):
-    """The table's name of what is computed: slot F, or part of the row's own."""
+    """The table's function name: slot F, or part of the row's own."""
     return problem.function or re.match(r"unary_(\w+?)(_param)?(_backward)?_{T}", row)[1]
 
 
@@ -33,7 +33,7 @@ def function_of(problem, row):
 
 
 def neighbours(points, dtype):
-    """The points as the dtype has them, with the values next to them."""
+    """The points rounded to the dtype, with their neighbours."""
     bits = encode(np.asarray(points, np.float64), dtype).astype(np.int64)
     return decode(np.concatenate([bits - 1, bits, bits + 1])[np.tile(bits > 0, 3)].astype(bits_type(dtype)), dtype)
 
@@ -57,10 +57,10 @@ def with_special(draw, values, pool, share=0.4):
 
 
 def fill(row):
-    """Inputs of a float row, for common.make_array; integers are left to draw.
+    """Inputs of a float row, for common.make_array; integers are drawn as usual.
 
-    Of a gradient's two inputs one is extreme at a time: a product of a huge and a tiny factor may leave the range of
-    the arithmetic on the way, whatever its order.
+    Only one input of a gradient is extreme at a time: a product of a huge and a tiny operand may leave the range of the
+    arithmetic on the way, whatever its order.
     """
 
     def make(draw, param, shape, kind, strides):
@@ -72,14 +72,14 @@ def fill(row):
             return None
         values = draw.rng.standard_normal(shape) if is_dy else argument(draw, function, shape, backward)
         if kind == "special" and backward:
-            # the same cells for both inputs, broadcast ones too: their places alternate along the last axis
-            place = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
+            # elements 3k of dy, 3k + 1 of x, and 3k + 2 of both are special along the last axis, broadcast or not
+            slot = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
             # an infinite dy times a derivative that underflows, as many do at infinity, may be NaN or infinite
             tame = tame if is_dy else tame[~np.isinf(tame)]
-            values = values if is_dy else np.where(place == 1, values, np.clip(values, -8, 8))
-            values = np.where(place == (0 if is_dy else 1), with_special(draw, values, pool), values)
-            values = np.where(place == 2, with_special(draw, values, tame), values)
+            values = values if is_dy else np.where(slot == 1, values, np.clip(values, -8, 8))
+            values = np.where(slot == (0 if is_dy else 1), with_special(draw, values, pool), values)
+            values = np.where(slot == 2, with_special(draw, values, tame), values)
         elif kind == "special":
             values = with_special(draw, values, pool)
         return draw.array(round_to(values, draw.dtype).reshape(shape), draw.dtype, strides)
@@ -95,10 +95,10 @@ def maker(row, **scalars):
 
 
 def cancelled(function, x, dtype, backward):
-    """Size of terms that cancel where they need not do so without a loss: f64 has no wider type to be computed in.
+    """The magnitude of summands that cancel, for functions that f64 must compute without a wider type.
 
-    lgamma and digamma of negative arguments are differences of two functions by the reflection formula. CUDA's lgamma
-    of f32 is that beside its roots, too, between -10.001 and -2.264; digamma, the gradient of lgamma, is f32 there.
+    lgamma and digamma of negative arguments are differences of two functions by the reflection formula. So is CUDA's
+    lgamma of f32 next to its roots between -10.001 and -2.264; digamma, the gradient of lgamma, is f32 there.
     """
     if dtype != "f64" and bk.default_library().backend == "cuda":
         if function == "lgamma" and not backward:
@@ -126,14 +126,14 @@ def reference_of(row):
             value = entry.gradient(arrays["dy"].values, saved.values, *entry.seen(dx.dtype))
             dy = np.abs(arrays["dy"].values)
             with np.errstate(all="ignore"):
-                terms = dy * cancelled(function, saved.values, dx.dtype, True)
-            terms = np.where(np.isfinite(terms), terms, 0.0)
-            return {"dx": Expected(value, terms=terms, divided=dy, op=f"{function}_backward")}
+                magnitude = dy * cancelled(function, saved.values, dx.dtype, True)
+            magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
+            return {"dx": Expected(value, magnitude=magnitude, divided=dy, op=f"{function}_backward")}
         x = arrays["x"]
         if not is_float(x.dtype):
             return {"y": Expected(entry.of_integers(x.values, x.dtype))}
         value = entry.value(x.values, *entry.seen(x.dtype))
-        return {"y": Expected(value, terms=cancelled(function, x.values, x.dtype, False), op=function)}
+        return {"y": Expected(value, magnitude=cancelled(function, x.values, x.dtype, False), op=function)}
 
     return reference
 

@@ -15,7 +15,8 @@ NAMES = ("p0", "p1")
 
 
 def parameters(row, function, number):
-    """By the row's parameter names; integers are given as the float that two rows take, its second one is ignored."""
+    """The parameters by the row's names; integers are given as the float that two rows take, whose second one is
+    ignored."""
     params = [p for p in ROWS[row].problem if p.name in NAMES]
     choices = UNARY[function].parameters
     values = (*choices[number % len(choices)], 0)

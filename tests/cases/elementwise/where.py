@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""where, whose condition is any integer but 0, and its gradients."""
+"""where, whose condition is any nonzero integer, and its gradients."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .common import (
 
 
 def condition(draw, param, shape, kind, strides):
-    """0 in half of the cells; elsewhere anything, of which often but one bit is set, or all low ones are clear."""
+    """0 in half of the elements; elsewhere any bits, often a single bit, or with all low bits clear."""
     if param.name != "cond":
         return None
     dtype = param.dtype_of(draw.slots)
@@ -30,9 +30,9 @@ def reference(problem):
 
 
 def summed(problem, values):
-    """Expected of each gradient that is wanted: as it is, or summed where its strides are 0.
+    """The expected value of each gradient that is wanted, summed where its strides are 0.
 
-    What is not summed has no terms, so that the class of a sum, too, wants it rounded correctly.
+    A gradient that is not summed has magnitude 0, so that the class of a sum requires correct rounding.
     """
     expected = {}
     for name, value in values.items():

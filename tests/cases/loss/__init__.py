@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss family, a module a table or two."""
+"""The loss family: a module for each op table or two."""
 
 from . import ctc, elementwise, flce, logits, nll, options, rows, targets, weighted
 

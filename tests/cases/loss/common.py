@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of all losses share."""
+"""Helpers of the cases of all losses."""
 
 import numpy as np
 
@@ -10,32 +10,32 @@ MODES = {"none": NONE, "mean": MEAN, "sum": SUM}
 
 
 def reduced(value, magnitude, mode, *, each=1):
-    """The terms, their mean or their sum; each of them is a sum of `each` parts."""
+    """The losses of the elements, their mean or their sum; each of them is a sum of `each` summands."""
     if mode == NONE:
         return Expected(value, each, magnitude)
     count = len(value)
     factor = 1 / count if mode == MEAN and count else np.nan if mode == MEAN else 1.0
-    terms = np.sum(magnitude) * (factor if count else 0)
-    return Expected(np.atleast_1d(np.sum(value) * factor), count + each, terms)
+    total = np.sum(magnitude) * (factor if count else 0)
+    return Expected(np.atleast_1d(np.sum(value) * factor), count + each, total)
 
 
-def upstream(problem, terms):
-    """What a gradient is multiplied by, for each term."""
+def upstream(problem, count):
+    """The factor dy of a gradient, for each element."""
     mode, dy = problem.scalars["reduction_mode"], problem.arrays["dy"].values
     if mode == NONE:
         return dy
     if problem.arrays["dy"].dtype == "f64":
-        return np.broadcast_to(dy / (max(terms, 1) if mode == MEAN else 1), (terms,))
-    return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (terms,))
+        return np.broadcast_to(dy / (max(count, 1) if mode == MEAN else 1), (count,))
+    return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (count,))
 
 
-def scale_of(mode, terms):
+def scale_of(mode, count):
     """scale_scalar, as a caller passes it."""
-    return 1 / terms if mode == MEAN and terms else 1.0
+    return 1 / count if mode == MEAN and count else 1.0
 
 
 def negative(extents):
-    """Each extent negative, also where others are 0, and modes that there are not."""
+    """Each extent negative, also where others are 0, and modes that do not exist."""
     for name in extents:
         yield Bad(f"negative_{name}", 2, rf"{name} is -4, must be >= 0", {name: -4}, can=2)
     for mode in (-1, 3):

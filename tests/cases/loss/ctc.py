@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connectionist temporal classification, against the same recursions in float64."""
+"""Connectionist temporal classification (CTC), against the same recursions in float64."""
 
 import numpy as np
 
@@ -16,15 +16,15 @@ def log_sum(*values):
 
 
 def stepped(row, skips, way):
-    """The logarithms of sums over the steps into each state: from itself, its neighbour, and, where it `skips`, the
-    one behind that."""
+    """The logarithms of sums over the transitions into each state: from itself, its neighbour, and, where it `skips`,
+    the state behind that."""
     padded = np.concatenate([row, [-np.inf] * 2])
     near, far = np.roll(padded, way)[: len(row)], np.roll(padded, 2 * way)[: len(row)]
     return log_sum(row, near, np.where(skips, far, -np.inf))
 
 
 def paths(log_probs, labels, blank):
-    """(alpha, beta, loss, class of each state) of one sample of (frames, classes). What is no class never comes."""
+    """(alpha, beta, loss, class of each state) of a sample of (frames, classes). An invalid class has probability 0."""
     frames, classes = log_probs.shape
     states = np.full(2 * len(labels) + 1, blank)
     states[1::2] = labels
@@ -49,7 +49,7 @@ def is_ragged(problem):
 
 
 def samples(problem):
-    """Of each sample its number, frames, labels, and paths()."""
+    """Yields index, frames, labels, and paths() of each sample."""
     s, arrays, first = problem.scalars, problem.arrays, 0
     given, most = arrays["targets"].values.ravel(), s["max_target_len"]
     for n in range(s["batch_size"]):
@@ -64,13 +64,13 @@ def samples(problem):
 
 def made(draw, time, batch, classes, labels, mode, *, zero=0, blank=0, infeasible=False, least=0, ragged=False,
          backward=False, missing=0, null=()):  # fmt: skip
-    """`ragged` is no, padded, or concatenated, of which the last `missing` targets are missing."""
+    """`ragged` is no, padded, or concatenated; the last `missing` concatenated targets are missing."""
     x = draw.rng.standard_normal((time, batch, classes))
     x = x - np.log(np.sum(np.exp(x), axis=2, keepdims=True))
     rng = draw.rng
     targets = rng.integers(0, classes, (batch, labels))
     targets = np.where(targets == blank, (blank + 1) % classes, targets)
-    targets = np.where(rng.random((batch, labels)) < 0.3, np.roll(targets, 1, axis=1), targets)  # repeated ones
+    targets = np.where(rng.random((batch, labels)) < 0.3, np.roll(targets, 1, axis=1), targets)  # some labels repeat
     input_lengths = rng.integers(0 if infeasible else max(time - 2, 0), time, batch, endpoint=True)
     target_lengths = rng.integers(least, labels, batch, endpoint=True)
     if infeasible:
@@ -112,7 +112,7 @@ def made(draw, time, batch, classes, labels, mode, *, zero=0, blank=0, infeasibl
 
 
 def losses_of(problem):
-    """(losses, whether each was infinite)"""
+    """Returns (losses, whether each was infinite)."""
     found = np.array([loss for *_, loss, _ in samples(problem)]).reshape(-1)
     lost = ~np.isfinite(found)
     return np.where(lost & bool(problem.scalars["zero_infinity"]), 0.0, found), lost

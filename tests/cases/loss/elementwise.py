@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each element, and their gradients."""
+"""Losses of each element, and their gradients."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def operand(draw, loss, name, n, kind, integer="i64"):
 
 def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), wide=False,
          integer="i64"):  # fmt: skip
-    """`kinds` of the operands that are not ordinary, by name; `wide` parameters are no float's."""
+    """`kinds` of the operands that are not ordinary, by name; `wide` parameters are not exact in f32."""
     loss, kinds = LOSSES[name], kinds or {}
     scalars = {"numel": n, "reduction_mode": mode}
     if backward:
@@ -105,8 +105,8 @@ def problems(name, *, gradient):
             add(f"without_{x}", 70, MEAN, null=(x,))
         add("without_any", 70, NONE, null=loss.gradients)
     if not gradient:
-        add("no_terms_mean", 0, MEAN, null=loss.inputs)
-        add("no_terms_sum", 0, SUM, null=loss.inputs)
+        add("no_elements_mean", 0, MEAN, null=loss.inputs)
+        add("no_elements_sum", 0, SUM, null=loss.inputs)
     return table
 
 
@@ -120,15 +120,15 @@ def cases(name):
         tolerance={"out": "loss"}, plain="none", large="long",
         bad=(
             *negative(results), *pointers((*loss.inputs, "out")),
-            Bad("no_terms_null_out", 2, r"out is NULL", {"numel": 0, "reduction_mode": MEAN}, null=("out",)),
+            Bad("no_elements_null_out", 2, r"out is NULL", {"numel": 0, "reduction_mode": MEAN}, null=("out",)),
         ),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),),
     )  # fmt: skip
     yield Case(
         row=f"loss_{name}_backward_{{T}}", problems=problems(name, gradient=True), reference=backward(name),
         tolerance=dict.fromkeys(loss.gradients, "loss"), plain="none", large="long",
         bad=(*negative(results), *pointers((*read, "dy", *loss.gradients), outputs)),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def wide_problems(name, *, gradient, integer="i64"):
 
 
 def wide_cases(name, form="param", integer="i64"):
-    """The rows whose parameter is f64; with targets of another integer."""
+    """The rows whose parameter is f64; with targets of another integer dtype."""
     for case, gradient in zip(cases(name), (False, True)):
         yield dataclasses.replace(
             case, row=f"loss_{name}_{form}{'_backward' * gradient}_{{T}}",

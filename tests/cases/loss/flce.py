@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pieces of a fused linear cross entropy."""
+"""The steps of a fused linear cross entropy."""
 
 import functools
 
@@ -32,7 +32,7 @@ def rows_reference(problem):
     with np.errstate(all="ignore"):
         value, magnitude = cross_entropy(x, target)
         ((slope, size),) = cross_entropy_slope(x, target)
-    # the loss has the rounding of the dtype's exponential, whatever it is stored in
+    # the loss has the error of the dtype's exponential, whatever it is stored in
     rough = 64 if problem.arrays["logits"].dtype in ("f16", "bf16") else 1
     return {
         "logits": Expected(slope * scale, count, size * scale, divided=size),
@@ -83,7 +83,7 @@ def below_zero(name, least=">= 0"):
     return Bad(f"negative_{name}", 2, rf"{name} is -4, must be {least}", {name: -4}, can=2)
 
 
-# Factors that no float is.
+# scalars that are not exact in f32
 PRECISE_ROWS = functools.partial(rows, scale=0.3, loss="f64")
 PRECISE_SUM = functools.partial(finalize, loss="f64", share=0.3)
 PRECISE_SCALE = functools.partial(scale, by=0.3)

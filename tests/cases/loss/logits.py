@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each element whose rows are their own: weighted binary cross entropy, the focal loss, and the
-Kullback-Leibler divergence with a batch or logarithms for targets."""
+"""Losses of each element whose rows are their own: weighted binary cross entropy, the focal loss, and the
+Kullback-Leibler divergence with batch mean or log targets."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def shares(draw, n):
 
 
 def finished(draw, scalars, arrays, n, mode, backward, gradient, reads, null=()):
-    """The problem with its results, or with what the gradient takes."""
+    """The problem with its results, or with the gradient's operands."""
     results = n if mode == NONE else 1
     if not backward:
         return Problem(scalars, arrays | {"out": draw.output((results,))}, null=null)
@@ -68,8 +68,8 @@ def of_weighted(problem):
 
 
 def of_focal(problem):
-    numbers = (problem.scalars["alpha"], problem.scalars["gamma"])
-    return problem.arrays["logits"].values, problem.arrays["target"].values, *numbers
+    parameters = (problem.scalars["alpha"], problem.scalars["gamma"])
+    return problem.arrays["logits"].values, problem.arrays["target"].values, *parameters
 
 
 def of_divergence(problem):
@@ -78,7 +78,7 @@ def of_divergence(problem):
 
 
 def over(problem):
-    """What the mean divides by."""
+    """The divisor of the mean."""
     return problem.scalars.get("batch", problem.scalars["numel"])
 
 
@@ -119,8 +119,8 @@ def problems(make, more, *, gradient, inputs):
     add("large", 50_000, MEAN)
     add("long", 300_000, SUM)
     if not gradient:
-        add("no_terms_mean", 0, MEAN, null=inputs)
-        add("no_terms_sum", 0, SUM, null=inputs)
+        add("no_elements_mean", 0, MEAN, null=inputs)
+        add("no_elements_sum", 0, SUM, null=inputs)
     return table
 
 
@@ -133,13 +133,13 @@ def cases(name, make, term, slope, given, *, inputs, gradient, reads=(), more=()
         row=f"loss_{name}_{{T}}", problems=problems(make, more, gradient=False, inputs=inputs),
         reference=forward(term, given), tolerance={"out": "loss"}, plain="none", large="large",
         bad=(*negative(results), *pointers((*inputs, "out"), optional), HUGE, *bad),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),),
     )  # fmt: skip
     yield Case(
         row=f"loss_{name}_backward_{{T}}", problems=problems(make, more, gradient=True, inputs=inputs),
         reference=backward(slope, given, gradient), tolerance={gradient: "loss"}, plain="none", large="large",
         bad=(*negative(results), *pointers((*(reads or inputs), "dy", gradient), optional), HUGE, *bad),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ def backward(problem):
     target, s = problem.arrays["target"].values, upstream(problem, rows)
     value = np.zeros(problem.arrays["dinput"].shape)
     known = valid(np.empty((rows, columns)), target)
-    places = np.arange(rows)[known] * problem.scalars["row_stride_input"] + target[known]
-    value[places] = -s[known]
+    indices = np.arange(rows)[known] * problem.scalars["row_stride_input"] + target[known]
+    value[indices] = -s[known]
     return {"dinput": Expected(value, 1, np.abs(value))}
 
 

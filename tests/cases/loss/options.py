@@ -19,15 +19,15 @@ def weights(draw, count):
     return draw.array(round_to(np.abs(draw.rng.standard_normal(count)) + 0.1, dtype), dtype)
 
 
-def finished(draw, scalars, arrays, terms, outputs, null=()):
+def finished(draw, scalars, arrays, count, outputs, null=()):
     """The problem with its loss, or with dy and the gradients, `outputs` by name."""
-    results = terms if scalars["reduction_mode"] == NONE else 1
+    results = count if scalars["reduction_mode"] == NONE else 1
     if "out" in outputs:
         return Problem(scalars, arrays | {"out": draw.output((results,))}, null=null)
     return Problem(scalars, arrays | {"dy": draw.floats((results,))} | outputs, null=null)
 
 
-# --- a term for each element -----------------------------------------------------------------------------------------
+# --- a loss for each element -----------------------------------------------------------------------------------------
 
 
 def probabilities(draw, n):
@@ -53,9 +53,9 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def elements(draw, n, mode, inputs, numbers, output, kind="normal", null=(), **changed):
-    """`inputs`: what each operand is, by C's name."""
-    scalars = {"numel": n, "reduction_mode": mode} | numbers | changed
+def elements(draw, n, mode, inputs, params, output, kind="normal", null=(), **changed):
+    """`inputs`: the kind of each operand, by the C ABI's name."""
+    scalars = {"numel": n, "reduction_mode": mode} | params | changed
     arrays = {
         name: weights(draw, scalars["weight_extent"]) if name == "weight" else ELEMENTS[what](draw, n, kind)
         for name, what in inputs.items()
@@ -63,11 +63,11 @@ def elements(draw, n, mode, inputs, numbers, output, kind="normal", null=(), **c
     return finished(draw, scalars, arrays, n, {output: draw.output((n,))}, null)
 
 
-def element_problems(inputs, numbers, output, more):
+def element_problems(inputs, params, output, more):
     table = {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: elements(draw, *args, inputs, numbers, output, **options)
+        table[label] = lambda draw: elements(draw, *args, inputs, params, output, **options)
 
     for k, n in enumerate(SIZES):
         add(f"size{n}", n, k % 3)
@@ -80,12 +80,12 @@ def element_problems(inputs, numbers, output, more):
     add("long", 300_000, SUM)
     if output == "out":
         unread = tuple(inputs)
-        add("no_terms_mean", 0, MEAN, null=unread)
-        add("no_terms_sum", 0, SUM, null=unread)
+        add("no_elements_mean", 0, MEAN, null=unread)
+        add("no_elements_sum", 0, SUM, null=unread)
     return table
 
 
-# --- a term for each row ---------------------------------------------------------------------------------------------
+# --- a loss for each row ---------------------------------------------------------------------------------------------
 
 
 def class_targets(draw, rows, columns):
@@ -99,12 +99,12 @@ def shares(draw, shape):
     return np.where(draw.rng.random(shape) < 0.2, 0.0, values)
 
 
-def rows(draw, count, columns, mode, names, numbers, outputs, gap=0, kind="normal", null=(), **changed):
-    """names: (the extent of a row, C's distances of rows, what each operand is)."""
+def rows(draw, count, columns, mode, names, params, outputs, gap=0, kind="normal", null=(), **changed):
+    """names: (the extent of a row, the row pitches, the kind of each operand)."""
     extent, pitches, inputs = names
     strides = (columns + gap, 1)
     scalars = {"n_rows": count, extent: columns, "reduction_mode": mode} | dict.fromkeys(pitches, columns + gap)
-    scalars |= numbers | changed
+    scalars |= params | changed
     made = {
         "real": lambda: draw.floats((count, columns), kind, strides),
         "class": lambda: class_targets(draw, count, columns),
@@ -115,11 +115,11 @@ def rows(draw, count, columns, mode, names, numbers, outputs, gap=0, kind="norma
     return finished(draw, scalars, arrays, count, {x: draw.output((count, columns), strides) for x in outputs}, null)
 
 
-def row_problems(names, numbers, outputs, more):
+def row_problems(names, params, outputs, more):
     table = {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: rows(draw, *args, names, numbers, outputs, **options)
+        table[label] = lambda draw: rows(draw, *args, names, params, outputs, **options)
 
     for k, columns in enumerate(COLUMNS):
         add(f"columns{columns}", 5 if columns < 1000 else 2, columns, (NONE, MEAN, SUM)[k % 3])
@@ -143,28 +143,28 @@ def row_problems(names, numbers, outputs, more):
 # --- references ------------------------------------------------------------------------------------------------------
 
 
-def given(problem, inputs, numbers):
+def given(problem, inputs, params):
     values = [None if x == "weight" and x in problem.null else problem.arrays[x].values for x in inputs]
-    return [*values, *(problem.scalars[x] for x in numbers if "extent" not in x)]
+    return [*values, *(problem.scalars[x] for x in params if "extent" not in x)]
 
 
-def forward(term, inputs, numbers, extent):
+def forward(term, inputs, params, extent):
     def reference(problem):
         with np.errstate(all="ignore"):
-            value, magnitude = term(*given(problem, inputs, numbers))
+            value, magnitude = term(*given(problem, inputs, params))
             each = problem.scalars.get(extent, 0) + 4
             return {"out": reduced(value, magnitude, problem.scalars["reduction_mode"], each=each)}
 
     return reference
 
 
-def backward(slope, inputs, numbers, outputs, extent):
+def backward(slope, inputs, params, outputs, extent):
     def reference(problem):
         with np.errstate(all="ignore"):
-            slopes = slope(*given(problem, inputs, numbers))
+            slopes = slope(*given(problem, inputs, params))
             slopes = slopes if isinstance(slopes[0], tuple) else (slopes,)
-            terms = next(problem.scalars[x] for x in COUNTED if x in problem.scalars)
-            s = problem.arrays["dy"].values / (terms if problem.scalars["reduction_mode"] == MEAN else 1)
+            total = next(problem.scalars[x] for x in COUNTED if x in problem.scalars)
+            s = problem.arrays["dy"].values / (total if problem.scalars["reduction_mode"] == MEAN else 1)
             s = s if extent is None else s[:, None]
             count = problem.scalars.get(extent, 0) + 8
             return {
@@ -178,22 +178,22 @@ def backward(slope, inputs, numbers, outputs, extent):
 
 # --- cases -----------------------------------------------------------------------------------------------------------
 
-NO_TERMS = (Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN}))
+NO_ELEMENTS = (Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN}))
 NO_ROWS = Idle("no_rows", {"n_rows": 0})
 HUGE = Bad("huge", 2, r"numel is \d+: \w+ would have more", {"numel": 2**61}, can=2)
 HUGE_ROWS = Bad("huge", 2, r"n_rows is \d+ and \w+ is \d+: \w+ would span", {"n_rows": 2**61}, can=2)
 NO_WEIGHTS = Bad("no_weights", 2, r"weight_extent is 0, must be >= 1", {"weight_extent": 0}, can=2)
 
 
-def of_elements(name, function, inputs, numbers=None, output="out", more=None, special=True):
+def of_elements(name, function, inputs, params=None, output="out", more=None, special=True):
     """A loss, or one gradient of it."""
-    numbers, more = numbers or {}, more or {}
+    params, more = params or {}, more or {}
     is_loss = output == "out"
-    table = element_problems(inputs, numbers, output, more)
+    table = element_problems(inputs, params, output, more)
     if not special:
         del table["special"]
-    make = forward(function, inputs, numbers, None) if is_loss else backward(function, inputs, numbers, (output,), None)
-    extents = [x for x in numbers if x.endswith("_extent")]
+    make = forward(function, inputs, params, None) if is_loss else backward(function, inputs, params, (output,), None)
+    extents = [x for x in params if x.endswith("_extent")]
     return Case(
         row=f"loss_{name}_{{T}}", problems=table, reference=make, tolerance={output: "loss"}, plain="none",
         large="large",
@@ -201,21 +201,21 @@ def of_elements(name, function, inputs, numbers=None, output="out", more=None, s
             *negative(("numel", *extents)), HUGE, *([NO_WEIGHTS] if extents else []),
             *pointers((*inputs, *([] if is_loss else ["dy"]), output), ("weight",)),
         ),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),) if is_loss else NO_TERMS,
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),) if is_loss else NO_ELEMENTS,
     )  # fmt: skip
 
 
-def of_rows(name, function, extent, pitches, inputs, numbers=None, outputs=("out",), more=None):
-    numbers, more, is_loss = numbers or {}, dict(more or {}), "out" in outputs
+def of_rows(name, function, extent, pitches, inputs, params=None, outputs=("out",), more=None):
+    params, more, is_loss = params or {}, dict(more or {}), "out" in outputs
     if len(outputs) > 1:
         more |= {f"without_{x}": {"null": (x,)} for x in outputs} | {"without_any": {"null": outputs}}
     names = (extent, pitches, inputs)
-    make = forward(function, inputs, numbers, extent)
-    make = make if is_loss else backward(function, inputs, numbers, outputs, extent)
+    make = forward(function, inputs, params, extent)
+    make = make if is_loss else backward(function, inputs, params, outputs, extent)
     optional = ("weight", *(outputs if len(outputs) > 1 else ()))
     overlap = Bad("rows_overlap", 2, rf"{pitches[0]} is 22, must be >= {extent}", {pitches[0]: 22}, can=2)
     return Case(
-        row=f"loss_{name}_{{T}}", problems=row_problems(names, numbers, outputs, more), reference=make,
+        row=f"loss_{name}_{{T}}", problems=row_problems(names, params, outputs, more), reference=make,
         tolerance=dict.fromkeys(outputs, "loss"), plain="none", large="large",
         bad=(
             *negative(("n_rows", extent, *pitches)), HUGE_ROWS, *([] if is_loss else [overlap]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each row, and their gradients."""
+"""Losses of each row, and their gradients."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from tools.oracle.losses import ROW_LOSSES
 from ..model import Bad, Case, Expected, Idle, Problem
 from .common import MEAN, MODES, NONE, SUM, negative, pointers, reduced, scale_of, upstream
 
-# Columns around those where a row is shared by more threads, or leaves what holds it.
+# columns around those where more threads share a row, or where it is no longer cached
 COLUMNS = (1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65, 100, 127, 129, 1000, 1025, 3001)
 
 
@@ -31,7 +31,7 @@ def target_of(draw, loss, rows, columns):
 
 def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0, backward=False, null=(),
          wide=False):  # fmt: skip
-    """`wide` parameters are no float's."""
+    """`wide` parameters are not exact in f32."""
     loss = ROW_LOSSES[name]
     scalars = {"n_rows": rows, loss.columns: columns, "reduction_mode": mode}
     strides = (columns + gap, 1)
@@ -56,8 +56,8 @@ def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0,
 
 def arguments(problem, loss, wide=False):
     names = (*loss.inputs, *([loss.target] if loss.targets else []))
-    numbers = [float((np.float64 if wide else np.float32)(problem.scalars[x])) for x in loss.parameters]
-    return [*(problem.arrays[x].values for x in names), *numbers]
+    parameters = [float((np.float64 if wide else np.float32)(problem.scalars[x])) for x in loss.parameters]
+    return [*(problem.arrays[x].values for x in names), *parameters]
 
 
 def forward(name, wide=False):
@@ -180,7 +180,7 @@ def wide_cases(name):
 
 
 def narrow_problems(problems):
-    """The same with targets of i32."""
+    """These problems with targets of i32."""
 
     def narrowed(make):
         def made(draw):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of losses for their targets and variances."""
+"""Gradients of losses with respect to their targets and variances."""
 
 import numpy as np
 
@@ -13,10 +13,10 @@ SIZES = (1, 2, 7, 63, 64, 65, 1000, 1029)
 WEIGHTS = ("weight", "pos_weight")
 
 
-def operand(draw, name, n, numbers, kind):
+def operand(draw, name, n, parameters, kind):
     domain = TARGET_DOMAINS.get(name) if kind == "normal" else None
     if name in WEIGHTS:
-        dtype, extent = COMPUTE[draw.dtype], numbers[f"{name}_extent"]
+        dtype, extent = COMPUTE[draw.dtype], parameters[f"{name}_extent"]
         return draw.array(round_to(np.abs(draw.rng.standard_normal(extent)) + 0.1, dtype), dtype)
     if domain == "probability":
         values = draw.rng.random(n)
@@ -29,12 +29,12 @@ def operand(draw, name, n, numbers, kind):
 TARGET_DOMAINS = {"pred": "probability", "var": "positive", "input": "positive"}
 
 
-def made(draw, name, n, mode, kind="normal", null=(), **numbers):
+def made(draw, name, n, mode, kind="normal", null=(), **parameters):
     inputs, given, output, _ = TARGET_SLOPES[name]
-    numbers = given | numbers
-    arrays = {x: operand(draw, x, n, numbers, kind) for x in inputs}
+    parameters = given | parameters
+    arrays = {x: operand(draw, x, n, parameters, kind) for x in inputs}
     arrays |= {"dy": draw.floats((n if mode == NONE else 1,)), output: draw.output((n,))}
-    return Problem({"numel": n, "reduction_mode": mode, **numbers}, arrays, null=null)
+    return Problem({"numel": n, "reduction_mode": mode, **parameters}, arrays, null=null)
 
 
 def reference(name):
@@ -42,10 +42,12 @@ def reference(name):
 
     def expected(problem):
         scalars = problem.scalars
-        numbers = [v for k, v in scalars.items() if k not in ("numel", "reduction_mode", "batch") and "extent" not in k]
+        parameters = [
+            v for k, v in scalars.items() if k not in ("numel", "reduction_mode", "batch") and "extent" not in k
+        ]
         values = [None if x in problem.null else problem.arrays[x].values for x in inputs]
         with np.errstate(all="ignore"):
-            value, magnitude = slope(*values, *numbers)
+            value, magnitude = slope(*values, *parameters)
             over = scalars.get("batch", scalars["numel"]) if scalars["reduction_mode"] == MEAN else 1
             s = problem.arrays["dy"].values / over
             return {output: Expected(value * s, 8, magnitude * np.abs(s), divided=magnitude)}
@@ -76,7 +78,7 @@ def case(name, more=(), bad=(), extents=(), optional=()):
         row=f"loss_{name}_backward_{{T}}", problems=problems(name, dict(more)), reference=reference(name),
         tolerance={output: "loss"}, plain="none", large="large",
         bad=(*negative(("numel", *extents)), *pointers((*inputs, "dy", output), optional), *bad),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses over the classes of [N, C, d...]: cross entropy of an index, with an ignored one, label smoothing and a
-penalty of the normalizer, or of probabilities, and nll; with weights of the classes."""
+"""Losses over the classes of [N, C, d...] with class weights: cross entropy of an index, with an ignored one, label
+smoothing and z-loss, or of probabilities, and nll."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ COLUMNS = (1, 2, 5, 8, 33, 64, 100, 129, 1000, 3001)
 
 
 def targets(draw, rows, columns, inner, ignored, share=0.2):
-    """A `share` of them does not count."""
+    """A `share` of them is ignored."""
     shape = (rows, inner)
     labels = draw.rng.integers(0, max(columns, 1), shape)
     invalid = np.array([-1, columns, ignored, 2**31 - 1, *([2**32, -(2**63)] if draw.index == "i64" else [])])
@@ -37,13 +37,13 @@ def class_weights(draw, columns):
 
 
 def rows_of(values):
-    """The classes of each place of (items, classes, places)."""
+    """The classes at each position of (items, classes, positions), as rows."""
     items, classes, inner = values.shape
     return np.moveaxis(values, 1, 2).reshape(items * inner, classes)
 
 
 def items_of(rows, problem):
-    """The reverse of rows_of."""
+    """The inverse of rows_of."""
     items, classes, inner = (problem.scalars[name] for name in ("n_rows", "class_extent", "inner_extent"))
     return np.moveaxis(np.broadcast_to(rows, (items * inner, classes)).reshape(items, inner, classes), 2, 1)
 
@@ -112,8 +112,8 @@ def backward(problem):
     s = np.broadcast_to(s, (len(value),))[:, None]
     count = problem.scalars["class_extent"] + 8
     found = (items_of(each, problem) for each in (value * s, magnitude * np.abs(s), magnitude))
-    value, terms, divided = found
-    return {"dinput": Expected(value, count, terms, divided=divided)}
+    value, size, divided = found
+    return {"dinput": Expected(value, count, size, divided=divided)}
 
 
 def both(problem):
@@ -144,9 +144,9 @@ def problems(*, gradient, value=True):
     add("long", 2, 40_001, SUM, smoothing=0.1)
     add("special", 60, 9, NONE, kind="special", weighted=False)
     add("large", 600, 96, MEAN, smoothing=0.1)
-    of_places(add)
-    add("places_padded", 3, 7, SUM, inner=5, gap=4)
-    add("places_long", 2, 1030, MEAN, inner=3, smoothing=0.1)
+    of_positions(add)
+    add("positions_padded", 3, 7, SUM, inner=5, gap=4)
+    add("positions_long", 2, 1030, MEAN, inner=3, smoothing=0.1)
     for k, columns in enumerate(() if value and gradient else LENGTHS):
         add(f"length{columns}", 3, columns, k % 3, smoothing=(0.0, 0.1)[k % 2])
     add("vocabulary", 2, 256_000, MEAN, weighted=False, z=1e-4)
@@ -155,7 +155,7 @@ def problems(*, gradient, value=True):
         add("nothing_counts", 3, 5, MEAN, share=1.0, weighted=False)
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target", *unread))
         add("no_rows_none", 0, 5, NONE, null=("input", "target", "out", *unread))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target", *unread))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target", *unread))
         add("no_columns", 4, 0, NONE, null=("input", *unread))
     if value and gradient:
         for label, mode in MODES.items():
@@ -163,14 +163,14 @@ def problems(*, gradient, value=True):
     return table
 
 
-def of_places(add):
-    """[N, C, d...]: items of fewer and of more places than the runs that sums are made of."""
+def of_positions(add):
+    """[N, C, d...] with fewer and with more positions than a partial sum covers."""
     for label, mode in MODES.items():
-        add(f"places_{label}", 4, 9, mode, inner=21)
-    add("places_few", 700, 3, MEAN, inner=2)
-    add("places_some", 3, 5, SUM, inner=300)
-    add("places_many", 2, 4, MEAN, inner=1100)
-    add("place_of_one", 1, 6, NONE, inner=65)
+        add(f"positions_{label}", 4, 9, mode, inner=21)
+    add("positions_few", 700, 3, MEAN, inner=2)
+    add("positions_some", 3, 5, SUM, inner=300)
+    add("positions_many", 2, 4, MEAN, inner=1100)
+    add("single_item", 1, 6, NONE, inner=65)
 
 
 # --- nll -------------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def nll_problems(*, gradient):
     for label, mode in MODES.items():
         add(label, 70, 10, mode)
         add(f"unweighted_{label}", 33, 10, mode, weighted=False)
-    of_places(add)
+    of_positions(add)
     add("ignored_class", 40, 5, MEAN, ignored=3)
     add("large", 500, 12, MEAN, inner=10)
     if not gradient:
@@ -242,7 +242,7 @@ def nll_problems(*, gradient):
         add("nothing_counts", 3, 5, MEAN, share=1.0, weighted=False)
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
         add("no_rows_none", 0, 5, NONE, null=("input", "target", "out"))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target"))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target"))
         add("no_columns", 4, 0, NONE, null=("input",))
     return table
 
@@ -251,7 +251,7 @@ def nll_problems(*, gradient):
 
 
 def mixed(draw, rows, columns, mode, *, inner=1, smoothing=0.0, weighted=True, backward=False, kind="normal", null=()):
-    """Shares of the classes that sum to anything, some of them 0."""
+    """Target probabilities that sum to anything, some of them 0."""
     scalars = {
         "n_rows": rows, "class_extent": columns, "inner_extent": inner, "reduction_mode": mode,
         "label_smoothing": smoothing,
@@ -271,7 +271,7 @@ def mixed(draw, rows, columns, mode, *, inner=1, smoothing=0.0, weighted=True, b
 
 
 def of_mixed(problem):
-    """(logits, shares with their weights, what a share is multiplied by)"""
+    """Returns (logits, probabilities with their weights, the factor of a probability)."""
     e, weights = problem.scalars["label_smoothing"], weights_of(problem)
     q = rows_of(problem.arrays["target"].values) * (1 - e) + e / max(problem.scalars["class_extent"], 1)
     return rows_of(problem.arrays["input"].values), q * weights, (1 - e) * weights
@@ -292,10 +292,10 @@ def soft_backward(problem):
         of_target, size = soft_cross_entropy_target_slope(x)
         s = np.broadcast_to(dy / len(x) if mode == MEAN else dy, (len(x),))[:, None]
     count, found = problem.scalars["class_extent"] + 8, {}
-    for name, each, terms in (("dinput", value, magnitude), ("dtarget", of_target * factor, size * np.abs(factor))):
+    for name, each, absolute in (("dinput", value, magnitude), ("dtarget", of_target * factor, size * np.abs(factor))):
         if name not in problem.null:
-            parts = (items_of(part, problem) for part in (each * s, terms * np.abs(s), terms))
-            result, sizes, divided = parts
+            results = (items_of(each_row, problem) for each_row in (each * s, absolute * np.abs(s), absolute))
+            result, sizes, divided = results
             found[name] = Expected(result, count, sizes, divided=divided)
     return found
 
@@ -314,12 +314,12 @@ def soft_problems(*, gradient):
         if gradient:
             add(f"logits_alone_{label}", 9, 40, mode, null=("dtarget",))
             add(f"targets_alone_{label}", 9, 40, mode, null=("dinput",))
-    of_places(add)
+    of_positions(add)
     add("long", 2, 40_001, SUM, smoothing=0.1)
     add("large", 300, 96, MEAN, smoothing=0.1)
     if not gradient:
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target"))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target"))
         add("no_columns", 4, 0, NONE, null=("input", "target"))
     return table
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of more than 2^31 elements, and of fewer out of as many: each element is where the op's definition says.
+"""Copies of more than 2^31 elements, and of fewer out of as many: each element is where the op's definition says.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.
 """
@@ -23,15 +23,15 @@ def dense(shape):
 
 
 def moved(library, op, values, x, x_shape, y_shape, source, names=("x", "y"), strided=True):
-    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and where the result is 0."""
+    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and a mask of zero results."""
     y = Large(x.dtype, math.prod(y_shape))
     assert max(x.numel, y.numel) > 2**31
     strides = {f"stride_{names[0]}": dense(x_shape), f"stride_{names[1]}": dense(y_shape)} if strided else {}
     call(library, op, {**values, **strides, names[0]: x, names[1]: y})
     for first, count in y.slices(min(SLICE, y.numel)):
         at, inside = source(np.unravel_index(np.arange(first, first + count), y_shape))
-        places = np.ravel_multi_index([np.where(inside, c, 0) for c in at], x_shape)
-        expected = np.where(inside, x.values_at(places), 0)
+        indices = np.ravel_multi_index([np.where(inside, c, 0) for c in at], x_shape)
+        expected = np.where(inside, x.values_at(indices), 0)
         np.testing.assert_array_equal(y.read(first, count), expected, f"{op} from {first}")
 
 
@@ -110,16 +110,17 @@ def test_im2col(library, padding):
     }  # fmt: skip
 
     def source(c):
-        place, window = np.unravel_index(c[1] % kernel**2, (kernel,) * 2), np.unravel_index(c[2], counts)
-        at = [w + p - padding for w, p in zip(window, place)]
+        offset, window = np.unravel_index(c[1] % kernel**2, (kernel,) * 2), np.unravel_index(c[2], counts)
+        at = [w + p - padding for w, p in zip(window, offset)]
         return (c[0], c[1] // kernel**2, *at), np.all([(a >= 0) & (a < e) for a, e in zip(at, image[2:])], 0)
 
     moved(library, "im2col_bf16", values, x, image, columns, source)
 
 
 @pytest.mark.parametrize("op", ["gather", "index_select"])
-def test_moves_by_indices(library, op):
-    """The last rows as often as all others: offsets beyond 2^31 elements. gather's index stands still along a row."""
+def test_gather_and_scatter(library, op):
+    """The last rows are chosen half of the time, at offsets beyond 2^31 elements. gather's index is broadcast along a
+    row."""
     x, shape, _ = whole(38)
     out = (1003, COLUMNS)
     rng = np.random.default_rng(39)
@@ -137,26 +138,26 @@ def test_moves_by_indices(library, op):
 
 
 def test_scatter(library):
-    """Rows to the places of a permutation, most of them in front, the last ones behind 2^31 elements."""
+    """Rows are scattered by a permutation, most of them to the front, the last ones behind 2^31 elements."""
     updates = (1003, COLUMNS)
     x, y = Large("bf16", math.prod(updates), pattern(40)), Large("bf16", ROWS * COLUMNS, byte=0)
-    places = np.random.default_rng(41).permutation(ROWS)[: updates[0]]
-    places[-9:] = np.setdiff1d(np.arange(ROWS - 2000, ROWS), places)[:9]
+    indices = np.random.default_rng(41).permutation(ROWS)[: updates[0]]
+    indices[-9:] = np.setdiff1d(np.arange(ROWS - 2000, ROWS), indices)[:9]
     values = {
         "upd_numel": x.numel, "rank": 2, "scatter_dim": 0, "out_dim_size": ROWS, "upd_shape": updates,
         "stride_updates": dense(updates), "stride_index": (1, 0), "stride_out": (COLUMNS, 1), "updates": x,
-        "index": Large("i64", updates[0], places), "out": y,
+        "index": Large("i64", updates[0], indices), "out": y,
     }  # fmt: skip
     call(library, "scatter_i64idx_bf16", values)
     for row in (*range(0, updates[0], 97), *range(updates[0] - 9, updates[0])):
-        got = y.read(int(places[row]) * COLUMNS, COLUMNS)
+        got = y.read(int(indices[row]) * COLUMNS, COLUMNS)
         np.testing.assert_array_equal(got, x.values_at(row * COLUMNS + np.arange(COLUMNS)))
-    for row in np.setdiff1d(np.arange(ROWS), places)[::5000]:
+    for row in np.setdiff1d(np.arange(ROWS), indices)[::5000]:
         assert not y.read(int(row) * COLUMNS, COLUMNS).any()
 
 
 def test_concat_and_split(library):
-    """Along the last axis, of parts of unequal width; then apart again."""
+    """Entries of unequal width are concatenated along the last axis, then split again."""
     widths = (COLUMNS // 3, 5, COLUMNS - COLUMNS // 3 - 5)
     parts = [Large("bf16", ROWS * width, pattern(42 + k)) for k, width in enumerate(widths)]
     y = Large("bf16", ROWS * COLUMNS)

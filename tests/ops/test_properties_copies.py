@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of moves and of work by indices, over random shapes, layouts, dtypes and distributions of indices."""
+"""Properties of copy kernels and of indexing, over random shapes, layouts, dtypes and distributions of indices."""
 
 import math
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from cases import (
     Draw,
+    indexing_copies,
     indexing_masked,
-    indexing_moves,
     indexing_sums,
     segment,
     shape_concat_many,
-    shape_moves,
     shape_pad,
+    shape_reorder,
     shape_triangle,
     shape_windows,
 )
@@ -23,7 +23,7 @@ from cases import shape_image_windows as images
 from harness import FLOATS
 from harness.strategies import bounded, kinds, layouts, offsets, run, seeds, shapes
 
-ELEMENTS = st.sampled_from(["f32", "bf16", "f64", "i64", "u8", "bool"])  # movers have kernels by width
+ELEMENTS = st.sampled_from(["f32", "bf16", "f64", "i64", "u8", "bool"])  # copy kernels are chosen by element width
 SPREADS = st.sampled_from(["inside", "mixed", "outside", "one", "zipf", "rising", "falling"])
 INDICES = st.sampled_from(["i32", "i64"])
 SOME = st.integers(1, 5)
@@ -31,7 +31,7 @@ SOME = st.integers(1, 5)
 
 @bounded
 @given(st.data(), shapes(st.integers(1, 8)), ELEMENTS, seeds, offsets, st.sampled_from(["flip", "roll", "permute"]))
-def test_moves(library, data, shape, dtype, seed, offset, name):
+def test_copies(library, data, shape, dtype, seed, offset, name):
     rank = len(shape)
     entry = {"flip": st.integers(0, 1), "roll": st.integers(-(2**31), 2**31 - 1)}.get(name)
     entries = data.draw(
@@ -43,14 +43,14 @@ def test_moves(library, data, shape, dtype, seed, offset, name):
         "permute": ("input_numel", ("input_shape", "dims")),
     }[name]
     strides = {"x": data.draw(layouts(rank, broadcast=True)), "y": data.draw(layouts(rank))}
-    problem = shape_moves.move(Draw({"T": dtype}, seed), count, names, shape, entries, **strides)
+    problem = shape_reorder.move(Draw({"T": dtype}, seed), count, names, shape, entries, **strides)
     run(library, f"{name}_{{T}}", {"T": dtype}, problem, offset)
 
 
 @bounded
 @given(st.data(), shapes(st.integers(1, 4)), ELEMENTS, seeds, offsets, st.sampled_from(list(shape_pad.NUMPY)))
 def test_pads(library, data, shape, dtype, seed, offset, mode):
-    """Deeper than the tensor, too, and cropped."""
+    """Pads may be wider than the tensor, and negative, which crops."""
     low, high = (data.draw(st.tuples(*[st.integers(-(e // 2), 9) for e in shape])) for _ in range(2))
     high = tuple(max(hi, 1 - e - lo) for e, lo, hi in zip(shape, low, high))
     strides = {"x": data.draw(layouts(len(shape))), "y": data.draw(layouts(len(shape)))}
@@ -107,7 +107,7 @@ def test_repeated_elements(library, data, shape, dtype, seed, offset):
 @bounded
 @given(st.data(), st.integers(1, 3), ELEMENTS, seeds, offsets)
 def test_windows_of_images(library, data, spatial, dtype, seed, offset):
-    """Kernels, dilations, paddings and steps of which windows fit."""
+    """Kernels, dilations, paddings and strides for which windows fit."""
     kernel, dilation, steps = (data.draw(st.tuples(*[SOME] * spatial)) for _ in range(3))
     padding = data.draw(st.tuples(*[st.integers(0, 6)] * spatial))
     extents = [
@@ -125,18 +125,18 @@ def test_windows_of_images(library, data, spatial, dtype, seed, offset):
 
 @bounded
 @given(st.data(), shapes(st.integers(1, 5)), ELEMENTS, INDICES, SPREADS, seeds, offsets)
-def test_moves_by_indices(library, data, shape, dtype, index, spread, seed, offset):
+def test_gather_and_scatter(library, data, shape, dtype, index, spread, seed, offset):
     """gather, index_select and scatter, to and from an axis of another extent."""
     slots, rank = {"T": dtype, "I": index}, len(shape)
     axis, extent = data.draw(st.integers(0, rank - 1)), data.draw(st.integers(1, 40))
     strides = [data.draw(layouts(rank)) for _ in range(3)]
-    problem = indexing_moves.gather(
+    problem = indexing_copies.gather(
         Draw(slots, seed), shape, axis, extent, spread, src=strides[0], index=strides[1], out=strides[2]
     )
     run(library, "gather{I}_{T}", slots, problem, offset)
-    problem = indexing_moves.select(Draw(slots, seed), shape, axis, extent, spread, src=strides[0], out=strides[2])
+    problem = indexing_copies.select(Draw(slots, seed), shape, axis, extent, spread, src=strides[0], out=strides[2])
     run(library, "index_select{I}_{T}", slots, problem, offset)
-    problem = indexing_moves.scatter(
+    problem = indexing_copies.scatter(
         Draw(slots, seed), shape, axis, extent, spread, updates=strides[0], index=strides[1], out=strides[2]
     )
     run(library, "scatter{I}_{T}", slots, problem, offset)
@@ -157,7 +157,7 @@ def test_sums_by_indices(library, data, shape, dtype, index, spread, seed, offse
 @bounded
 @given(st.data(), shapes(st.integers(0, 4)), ELEMENTS, seeds, offsets, st.floats(0, 1))
 def test_choices(library, data, shape, dtype, seed, offset, share):
-    """masked_select, masked_scatter and nonzero, with less room than there are elements, too."""
+    """masked_select, masked_scatter and nonzero, also with capacity for fewer elements than there are."""
     numel, slots = math.prod(shape), {"T": dtype}
     most = data.draw(st.none() | st.integers(0, numel + 3))
     for row, make in (("masked_select", indexing_masked.select), ("masked_scatter", indexing_masked.masked_scatter)):

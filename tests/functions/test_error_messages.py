@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a call is said in its own words, and what may have been meant."""
+"""An error says what is wrong with a call in the caller's words, and suggests names that were probably meant."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_the_command_line_takes_words():
 
 
 def test_numbers_of_numpy_are_numbers_beside_arrays():
-    """They take the dtype of the arrays, and results are of the kind of these."""
+    """NumPy scalars take the dtype of the arrays, and results are of the arrays' kind."""
     np.testing.assert_array_equal(bk.mul(X, np.sqrt(2)), X * np.float32(np.sqrt(2)))
     np.testing.assert_array_equal(bk.mul(np.float64(0.5), X), X / 2)
     assert bk.add(X.astype(np.int32), np.int64(3)).dtype == np.int32
@@ -64,13 +64,13 @@ def test_numbers_of_numpy_are_numbers_beside_arrays():
     (lambda: bk.LayerNormPlan.select(None, bk.LayerNormDescriptor((3, 4), 2, -1.0, False, False, element=bk.f32)),
      "eps is -1.0"),
 ])  # fmt: skip
-def test_numbers_outside_of_their_domain(call, wanted):
+def test_numbers_outside_their_domain(call, wanted):
     with pytest.raises(bk.InvalidProblemError, match=wanted):
         call()
 
 
 def test_descriptors_of_one_element_are_equal():
-    """However it is spelled; one that there is not is refused at once."""
+    """Descriptors are equal however the element is spelled; an unknown element is refused at once."""
 
     def made(element):
         return bk.FillDescriptor((3,), 1.0, element=element)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors laid out in all sorts of ways, and what plan tests do with them."""
+"""Tensors in various memory layouts, and helpers of plan tests."""
 
 import numpy as np
 
@@ -19,8 +19,8 @@ LAYOUTS = {
 }
 
 
-def place(array, dtype, layout="dense"):
-    """A tensor of these values, its cells in memory as the layout has them."""
+def tensor(array, dtype, layout="dense"):
+    """A tensor of these values in the given layout."""
     cells = LAYOUTS[layout](np.array(array, order="C"))
     base = cells
     while base.base is not None:
@@ -32,13 +32,13 @@ def place(array, dtype, layout="dense"):
     return bk.TensorRef(address, cells.shape, memory.dtype, strides, memory.length, offset=offset, **options)
 
 
-def room(dtype, layout="dense", shape=SHAPE):
-    """An output full of ones."""
-    return place(np.ones(shape), dtype, layout)
+def ones(dtype, layout="dense", shape=SHAPE):
+    """An output filled with ones."""
+    return tensor(np.ones(shape), dtype, layout)
 
 
 def values_of(view):
-    """Floats as f64, all else as it is."""
+    """Floats as f64, other dtypes unchanged."""
     array = bk.download(view)
     return array.astype(np.float64) if view.dtype.is_float else array
 
@@ -61,25 +61,25 @@ def close(view, expected, factor=1):
 
 
 def odd(rng, shape, low, high, step=32):
-    """Odd multiples of 1 / step: exact in every float dtype, and on no kink of any function."""
+    """Odd multiples of 1 / step: exact in every float dtype, and never on a kink of a function."""
     return (2 * rng.integers(int(low * step / 2), int(high * step / 2), shape) + 1) / step
 
 
 def reduced(gradient, shape):
-    """Summed over the axes where `shape` has extent 1."""
+    """The gradient summed over the axes where `shape` has extent 1."""
     axes = tuple(d for d, extent in enumerate(shape) if extent == 1 and gradient.shape[d] != 1)
     return gradient.sum(axes, keepdims=True)
 
 
 def wrapped(values, dtype):
-    """Python integers modulo the width, as the dtype has them."""
+    """Python integers modulo 2^width, as the dtype stores them."""
     low = dtype.integer_range[0]
     flat = [(int(v) - low) % (1 << dtype.bits) + low for v in np.asarray(values, object).ravel()]
     return np.array(flat, dtype.numpy_dtype).reshape(np.shape(values))
 
 
 def integers(rng, dtype, shape=SHAPE):
-    """With the ends of the range, 0 and 1."""
+    """Random integers that include both ends of the range, 0 and 1."""
     low, high = dtype.integer_range
     drawn = [int(v) for v in rng.integers(low, high, int(np.prod(shape)), dtype.numpy_dtype, endpoint=True)]
     drawn[:5] = [low, high, 0, 1, low // 2]

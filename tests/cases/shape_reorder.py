@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flip, roll and permute, by both of their names."""
+"""flip, roll and permute, each under both of its names."""
 
 import math
 
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
 
 
 def move(draw, count, names, shape, entries, x=None, y=None, kind="normal"):
-    """names: of the host arrays, the shape's and that of `entries`."""
+    """names: the host arrays of the shape and of `entries`."""
     out = tuple(shape[d] for d in entries) if names[1] == "dims" else tuple(shape)
     x, y = strides_for(shape, **x or {}), strides_for(out, **y or {})
     host = {names[0]: tuple(shape), names[1]: tuple(entries), "stride_x": x, "stride_y": y}
@@ -45,8 +45,8 @@ FLIPS = {  # shape, entries, layouts
     "all": ((6, 10, 14), (1, 1, 1), {}),
     "long": ((20011,), (1,), {}),
     "rank8": ((2, 1, 3, 2, 1, 4, 2, 3), (1, 0, 1, 0, 1, 1, 0, 1), {}),
-    "turned_in": ((6, 10, 14), (0, 1, 1), {"x": TURNED}),
-    "turned_out": ((6, 10, 14), (0, 1, 1), {"y": TURNED}),
+    "permuted_in": ((6, 10, 14), (0, 1, 1), {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), (0, 1, 1), {"y": PERMUTED}),
     "flipped": ((9, 40), (0, 1), {"x": {"flip": (1,)}}),
     "flipped_out": ((9, 40), (0, 1), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (1, 1), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -65,8 +65,8 @@ ROLLS = {
     "long": ((20011,), (7001,), {}),
     "short_rows": ((4000, 3), (7, 2), {}),
     "rank8": ((2, 1, 3, 2, 1, 4, 2, 3), (1, 0, 1, 0, 1, 2, 0, 1), {}),
-    "turned_in": ((6, 10, 14), (1, 2, 3), {"x": TURNED}),
-    "turned_out": ((6, 10, 14), (1, 2, 3), {"y": TURNED}),
+    "permuted_in": ((6, 10, 14), (1, 2, 3), {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), (1, 2, 3), {"y": PERMUTED}),
     "flipped": ((9, 40), (2, 7), {"x": {"flip": (1,)}}),
     "flipped_out": ((9, 40), (2, 7), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (4, 5), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -84,8 +84,8 @@ PERMUTES = {
     "channels_last": ((2, 5, 13, 17), (0, 2, 3, 1), {}),
     "reversed": ((4, 6, 10, 18), (3, 2, 1, 0), {}),
     "rank8": ((2, 1, 3, 2, 1, 4, 2, 3), (7, 0, 5, 3, 1, 6, 2, 4), {}),
-    "turned_in": ((6, 10, 14), (1, 2, 0), {"x": TURNED}),
-    "turned_out": ((6, 10, 14), (1, 2, 0), {"y": TURNED}),
+    "permuted_in": ((6, 10, 14), (1, 2, 0), {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), (1, 2, 0), {"y": PERMUTED}),
     "flipped": ((9, 40), (1, 0), {"x": {"flip": (1,)}}),
     "flipped_out": ((9, 40), (1, 0), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (1, 0), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with long sums, in every layout: errors grow with the logarithm of k, not with k.
+"""GEMM with large K in every layout: errors grow with the logarithm of K, not with K.
 
-Equal terms are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of
-them, one after another, is thousands of units off.
+Equal summands are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of
+them, one after another, is off by thousands of units.
 """
 
 import itertools
@@ -17,8 +17,8 @@ SIZES = [(1, 1), (1, 2), (2, 1), (3, 40), (40, 3), (8, 8), (8, 200), (12, 20), (
 LENGTHS = (1000, 40_000, 300_001)
 
 
-def stored(x, is_turned):
-    return np.ascontiguousarray(x.T).T if is_turned else x
+def stored(x, is_transposed):
+    return np.ascontiguousarray(x.T).T if is_transposed else x
 
 
 def bound(k, dtype):
@@ -28,27 +28,27 @@ def bound(k, dtype):
 @pytest.mark.parametrize("k", LENGTHS)
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_equal_terms(m, n, k, dtype):
+def test_equal_summands(m, n, k, dtype):
     a, b = np.full((m, k), 0.1, dtype), np.full((k, n), 0.3, dtype)
     want = np.longdouble(a[0, 0]) * np.longdouble(b[0, 0]) * k
-    for turned in itertools.product((False, True), repeat=2):
-        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
-        assert np.max(np.abs(got - want)) <= bound(k, dtype) * want, turned
+    for transposed in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, transposed[0]), stored(b, transposed[1])))
+        assert np.max(np.abs(got - want)) <= bound(k, dtype) * want, transposed
 
 
 @pytest.mark.parametrize("k", LENGTHS)
 @pytest.mark.parametrize(("m", "n"), SIZES)
-def test_random_terms(rng, m, n, k):
+def test_random_summands(rng, m, n, k):
     a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
     want = a.astype(np.float64) @ b.astype(np.float64)
-    for turned in itertools.product((False, True), repeat=2):
-        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
-        assert np.max(np.abs(got - want) / want) <= bound(k, np.float32), turned
+    for transposed in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, transposed[0]), stored(b, transposed[1])))
+        assert np.max(np.abs(got - want) / want) <= bound(k, np.float32), transposed
 
 
 @pytest.mark.parametrize("features", [1, 2, 8, 20])
 def test_gradient_of_weights(features):
-    """Of many rows and few features, which few results have."""
+    """Many rows and few features make large K and few results."""
     rows = 300_001
     dy, x = np.full((rows, 3), 0.1, np.float32), np.full((rows, features), 0.3, np.float32)
     _, dw, dbias = bk.linear_backward(dy, x, np.ones((3, features), np.float32))
@@ -59,7 +59,7 @@ def test_gradient_of_weights(features):
 
 
 def test_ones_are_counted():
-    """The smallest sum that f32 cannot count to, one by one."""
+    """A running f32 sum of ones stops at 2^24."""
     k = 2**24 + 2**21
     a, b = np.ones((1, 1), np.float32), np.ones((1, 1), np.float32)
     a, b = np.broadcast_to(a, (1, k)).copy(), np.broadcast_to(b, (k, 2)).copy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name of native/ means one thing: two types of a name, each in headers of its own, would be one to the linker."""
+"""A name of native/ has one definition: two types of a name in different headers would be one to the linker."""
 
 import collections
 import pathlib
@@ -12,13 +12,13 @@ from harness import ROOT
 NATIVE = ROOT / "native"
 SOURCES = sorted(p for p in NATIVE.rglob("*") if p.suffix in (".h", ".cuh"))
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$|^\}  // namespace ([\w:]+)$", re.M)
-# Only what begins a line: members are indented, specialisations have arguments.
+# Only the beginning of a line counts: members are indented, specialisations have arguments.
 TYPE = re.compile(r"^(?:struct|class|enum class|union) (?:\w+\([^)]*\) )?(\w+)(?: final)?(?: :[^{;]*)?\s*\{", re.M)
 CONSTANT = re.compile(r"^(?:inline )?constexpr [\w:<>, *]+? \*?(k\w+)(?:\[[^\]]*\])* *[={;]", re.M)
 
 
 def definitions(text: str) -> list[str]:
-    """Types and constants at the level of a namespace, with its name."""
+    """Types and constants at namespace scope, with the namespace's name."""
     marks = [(m.start(), m) for pattern in (NAMESPACE, TYPE, CONSTANT) for m in pattern.finditer(text)]
     inside: list[str] = []
     found = []
@@ -33,12 +33,12 @@ def definitions(text: str) -> list[str]:
 
 
 def target_free(path: pathlib.Path) -> str:
-    """One name for what the two targets have each."""
+    """The path without the suffix of a target, so that both targets' headers have one name."""
     return re.sub(r"_(cpu|cuda)$", "", str(path.relative_to(NATIVE).with_suffix("")))
 
 
-def places(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
-    """Where a name is defined that is defined in several places."""
+def duplicates(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
+    """Names that several files define, with these files."""
     found = collections.defaultdict(set)
     for path, text in texts.items():
         for name in definitions(text):
@@ -49,7 +49,7 @@ def places(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
 def test_a_name_is_one_type_or_constant():
     texts = {path: path.read_text() for path in SOURCES}
     assert sum(len(definitions(text)) for text in texts.values()) > 1000
-    assert not places(texts)
+    assert not duplicates(texts)
 
 
 @pytest.mark.parametrize("line", [
@@ -61,6 +61,6 @@ def test_it_would_be_found(line):
     text = f"namespace bk {{\n\n{line}\n}}  // namespace bk\n"
     name = "bk::kA" if "kA" in line else "bk::A"
     twice = {NATIVE / "one/a.h": text, NATIVE / "two/a.h": text}
-    assert places(twice) == {name: {"one/a", "two/a"}}
-    assert not places({NATIVE / "one/a_cpu.h": text, NATIVE / "one/a_cuda.cuh": text})
-    assert not places({NATIVE / "one/a.h": text, NATIVE / "two/a.h": text.replace("namespace bk", "namespace op")})
+    assert duplicates(twice) == {name: {"one/a", "two/a"}}
+    assert not duplicates({NATIVE / "one/a_cpu.h": text, NATIVE / "one/a_cuda.cuh": text})
+    assert not duplicates({NATIVE / "one/a.h": text, NATIVE / "two/a.h": text.replace("namespace bk", "namespace op")})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products without a workspace, of which each thread takes a strip of rows: the results of one thread, bit by bit."""
+"""GEMM without a workspace, in which each thread takes a slab of rows: the results equal those of one thread."""
 
 import pytest
 
@@ -9,20 +9,21 @@ from cases.gemm import LAYOUTS, batched
 from harness import OPS, launch
 from harness.outcomes import check_outcome
 
-# Strips that pack into rows of D still to come, and those too small for that; of whole blocks, and of one row more.
+# Slabs that pack into rows of D that are still unwritten, and ones too small for that; of whole blocks, and of one row
+# more.
 EXTENTS = [(512, 170, 200), (385, 97, 33), (391, 192, 260)]
 
 
 @pytest.mark.parametrize("gap", [0, 3], ids=["dense", "gaps"])
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
-def test_strips(library, set_threads, dtype, extents, gap):
+def test_slabs(library, set_threads, dtype, extents, gap):
     op = f"gemm_dense_{dtype}"
     row, slots = OPS[op]
     case = CASES[row.name]
     for layout in range(len(LAYOUTS)):
         problem = batched(
-            Draw(slots, "strips"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, numbers=(1.0, 0.0)
+            Draw(slots, "slabs"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, coeffs=(1.0, 0.0)
         )
         expected = case.reference(problem)
         found = []
@@ -31,5 +32,5 @@ def test_strips(library, set_threads, dtype, extents, gap):
             found.append(launch(library, op, problem))
             check_outcome(library, case, op, problem, found[-1], None, expected)
         for outcome in found[1:]:
-            label = f"{op}, {LAYOUTS[layout]}: strips"
+            label = f"{op}, {LAYOUTS[layout]}: slabs"
             tolerances.check_bits(label, outcome.bits["d"], found[0].bits["d"], outcome.dtypes["d"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves by indices along an axis: gather, index_select, take, gather_rows, scatter, put."""
+"""Gathers and scatters along an axis: gather, index_select, take, gather_rows, scatter, put."""
 
 import math
 
@@ -11,9 +11,8 @@ I32_MAX = 2**31 - 1
 
 
 def some_indices(draw, shape, extent, spread="mixed", dtype=""):
-    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same; "zipf": the k-th about
-    1 / k^1.2 times as often as the first; "rising" and "falling" in row-major order.
-    """
+    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same; "zipf": the k-th about 1 / k^1.2
+    times as often as the first; "rising" and "falling" in row-major order."""
     dtype = dtype or draw.index
     inside = draw.rng.integers(0, max(extent, 1), shape)
     if spread == "one":
@@ -38,7 +37,7 @@ def some_indices(draw, shape, extent, spread="mixed", dtype=""):
 
 
 def index_array(draw, values, strides=None):
-    """Cells that share memory have one index."""
+    """Elements that share memory have one index."""
     return draw.array(values, draw.index, strides)
 
 
@@ -50,8 +49,8 @@ def inside(index, extent):
     return (index >= 0) & (index < extent)
 
 
-def places_of(index, axis, extent):
-    """Coordinates of every place, and those of its target where the index is inside."""
+def coordinates_of(index, axis, extent):
+    """Coordinates of every element, and of its target where the index is in range."""
     own = list(np.indices(index.shape))
     own[axis] = np.where(inside(index, extent), index, 0).astype(np.int64)
     return tuple(own)
@@ -71,10 +70,10 @@ def gather(draw, shape, axis, extent, spread="mixed", kind="normal", src=None, i
 
 
 def gathered(old, src, index, axis, extent):
-    """What is not inside stays."""
+    """Elements whose index is out of range keep their old value."""
     if not extent or not index.size:
         return old
-    return np.where(inside(index, extent), src[places_of(index, axis, extent)], old)
+    return np.where(inside(index, extent), src[coordinates_of(index, axis, extent)], old)
 
 
 def gather_reference(problem):
@@ -131,35 +130,35 @@ def rows(draw, n, h, v, spread="mixed", kind="normal"):
 
 def rows_reference(problem):
     table, index = problem.arrays["table"].values, problem.arrays["idx"].values
-    kept = inside(index, len(table))
-    return {"dest": Expected(np.where(kept[:, None], table[np.where(kept, index, 0)], np.zeros_like(table[:1])))}
+    valid = inside(index, len(table))
+    return {"dest": Expected(np.where(valid[:, None], table[np.where(valid, index, 0)], np.zeros_like(table[:1])))}
 
 
 # --- scatter ----------------------------------------------------------------------------------------------------------
 
 
 def alike(updates, targets):
-    """The same value for all updates of one target, the last one's: without a workspace any of them stays."""
+    """All updates of one target get the last one's value: without a workspace any of them may win."""
     flat, last = updates.reshape(-1), {}
-    for place, target in enumerate(targets):
-        last[target] = place
+    for position, target in enumerate(targets):
+        last[target] = position
     return flat[[last[target] for target in targets]].reshape(updates.shape)
 
 
 def scatter(
     draw, shape, axis, extent, spread="mixed", kind="normal", updates=None, index=None, out=None, last=False, null=()
 ):
-    """`last`: updates of one target differ, and the last one must stay."""
+    """`last`: updates of one target differ, and the last one must win."""
     own = replaced(shape, axis, extent)
     strides = [strides_for(s, **k or {}) for s, k in ((shape, updates), (shape, index), (own, out))]
     by = index_array(draw, some_indices(draw, shape, extent, spread), strides[1])
     given = draw.values(shape, kind, strides[0])
     if not last and given.values.size and not (updates or {}).get("broadcast"):
         flat = np.arange(math.prod(own)).reshape(own)
-        kept = inside(by.values, extent)
-        targets = flat[places_of(by.values, axis, extent)] if extent else np.zeros(shape, np.int64)
-        numbers = np.where(kept, targets, -1 - np.arange(kept.size).reshape(kept.shape))
-        given.values = alike(np.asarray(given.values), numbers.ravel().tolist())
+        valid = inside(by.values, extent)
+        targets = flat[coordinates_of(by.values, axis, extent)] if extent else np.zeros(shape, np.int64)
+        keys = np.where(valid, targets, -1 - np.arange(valid.size).reshape(valid.shape))
+        given.values = alike(np.asarray(given.values), keys.ravel().tolist())
     arrays = {"updates": given, "index": by, "out": draw.values(own, "normal", strides[2])}
     host = {"upd_shape": tuple(shape), "stride_updates": strides[0], "stride_index": strides[1]}
     host["stride_out"] = strides[2]
@@ -168,11 +167,11 @@ def scatter(
 
 
 def scattered(old, updates, index, axis, extent):
-    value, kept = old.copy(), inside(index, extent)
-    if kept.any():
-        where = [c[kept] for c in places_of(index, axis, extent)]
-        order = np.argsort(np.indices(index.shape)[axis][kept], kind="stable")  # of one target the last along the axis
-        value[tuple(c[order] for c in where)] = updates[kept][order]
+    value, valid = old.copy(), inside(index, extent)
+    if valid.any():
+        where = [c[valid] for c in coordinates_of(index, axis, extent)]
+        order = np.argsort(np.indices(index.shape)[axis][valid], kind="stable")  # the last update along the axis wins
+        value[tuple(c[order] for c in where)] = updates[valid][order]
     return value
 
 
@@ -195,8 +194,8 @@ def put_reference(problem):
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
-TURNED = {"order": (2, 0, 1)}
-PLACES = {  # shape, axis, extent along it of the operand that the index is of, options
+PERMUTED = {"order": (2, 0, 1)}
+SHAPES = {  # shape, axis, extent along it of the indexed operand, options
     "one": ((1,), 0, 1, {"spread": "inside"}),
     "row": ((1003,), 0, 37, {}),
     "long_row": ((20001,), 0, 251, {}),
@@ -218,19 +217,19 @@ PLACES = {  # shape, axis, extent along it of the operand that the index is of, 
 }
 
 
-def layouts(placed, plain, index):
-    """Problems whose operands lie otherwise. The names of the operand that the index is of, of the other and of it."""
+def layouts(indexed, plain, index):
+    """Problems with other layouts; arguments are the names of the indexed operand, of the other and of the index."""
     shape, axis, extent = (6, 5, 8), 1, 7
     made = {
-        "turned_placed": {placed: TURNED}, "turned_plain": {plain: TURNED},
-        "flipped": {placed: {"flip": (0, 1, 2)}, plain: {"flip": (1,)}},
-        "gaps": {placed: {"gap": 3, "pad": 2}, plain: {"gap": 2}}, "padded": {plain: {"pad": 8}, placed: {"pad": 4}},
+        "permuted_indexed": {indexed: PERMUTED}, "permuted_plain": {plain: PERMUTED},
+        "flipped": {indexed: {"flip": (0, 1, 2)}, plain: {"flip": (1,)}},
+        "gaps": {indexed: {"gap": 3, "pad": 2}, plain: {"gap": 2}}, "padded": {plain: {"pad": 8}, indexed: {"pad": 4}},
     }  # fmt: skip
     if index:
         made |= {
-            "turned_index": {index: TURNED}, "flipped_index": {index: {"flip": (0, 2), "pad": 1}},
+            "permuted_index": {index: PERMUTED}, "flipped_index": {index: {"flip": (0, 2), "pad": 1}},
             "rows": {index: {"broadcast": (2,)}}, "rows_wide": {index: {"broadcast": (2,)}},
-            "lines": {index: {"broadcast": (0,)}},
+            "rows_alike": {index: {"broadcast": (0,)}},
         }  # fmt: skip
     return {
         name: ((6, 5, 64) if name == "rows_wide" else shape, axis, extent, options) for name, options in made.items()
@@ -241,7 +240,7 @@ def problems(make, table):
     return {name: lambda d, s=s, a=a, e=e, k=k: make(d, s, a, e, **k) for name, (s, a, e, k) in table.items()}
 
 
-def bad_calls(count, shape, axis, extent, arrays, strides, placed):
+def bad_calls(count, shape, axis, extent, arrays, strides, indexed):
     bad = [
         Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -256,7 +255,7 @@ def bad_calls(count, shape, axis, extent, arrays, strides, placed):
         Bad("empty_wrong", 2, rf"{count} is 0\b", {count: 0}, can=2),
         Bad("empty_axis", 2, rf"{axis} is 9", {count: 0, axis: 9}, {shape: (3, 0, 7)}, can=2),
         Bad("overflow", 2, shape, {"rank": 8}, {shape: (I32_MAX,) * 8, **dict.fromkeys(strides, (0,) * 8)}, can=2),
-        Bad("far_extent", 2, "stride", {extent: I32_MAX}, {f"stride_{placed}": (1, 2**30, 1)}, can=2),
+        Bad("far_extent", 2, "stride", {extent: I32_MAX}, {f"stride_{indexed}": (1, 2**30, 1)}, can=2),
     ]
     for s in strides:
         bad.append(Bad(f"null_{s}", 2, rf"{s} is NULL", host={s: None}, can=2))
@@ -304,7 +303,7 @@ def linear_bad(count, extent, arrays):
 
 CASES = (
     Case(
-        row="gather{I}_{T}", problems=problems(gather, PLACES | GATHER), reference=gather_reference,
+        row="gather{I}_{T}", problems=problems(gather, SHAPES | GATHER), reference=gather_reference,
         tolerance={"out": "exact"}, plain="plain", large="large",
         bad=(
             *bad_calls("out_numel", "out_shape", "gather_dim", "src_dim_size", ("src", "index", "out"),
@@ -314,7 +313,7 @@ CASES = (
         idle=(Idle("nothing", {"out_numel": 0}, {"out_shape": (3, 0, 7)}),),
     ),
     Case(
-        row="index_select{I}_{T}", problems=problems(select, PLACES | SELECT), reference=select_reference,
+        row="index_select{I}_{T}", problems=problems(select, SHAPES | SELECT), reference=select_reference,
         tolerance={"out": "exact"}, plain="plain", large="large",
         bad=(
             *bad_calls("out_numel", "out_shape", "select_dim", "src_dim_size", ("src", "idx", "out"),
@@ -345,7 +344,7 @@ CASES = (
         idle=(Idle("no_rows", {"n": 0}),),
     ),
     Case(
-        row="scatter{I}_{T}", problems=problems(scatter, PLACES | SCATTER), reference=scatter_reference,
+        row="scatter{I}_{T}", problems=problems(scatter, SHAPES | SCATTER), reference=scatter_reference,
         tolerance={"out": "exact"}, plain="plain", large="large",
         bad=(
             *bad_calls("upd_numel", "upd_shape", "scatter_dim", "out_dim_size", ("updates", "index", "out"),

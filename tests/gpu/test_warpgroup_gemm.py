@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM by warpgroups (native/gemm/sm90/matmul_sm90a.cu), on the chips that have them: every layout, epilogue steps,
-gates, batches, grouped rows and K, bytes. The problems are large and aligned; no side has whole tiles."""
+"""Warpgroup GEMM (native/gemm/sm90/matmul_sm90a.cu), on the chips that have it: every layout, epilogue steps, gates,
+batches, grouped rows and grouped K, 8-bit operands. The problems are large and aligned; M, N and K are not whole tiles.
+"""
 
 import dataclasses
 
@@ -10,24 +11,24 @@ from cuda.bindings import runtime
 from gpu_tools import prepare, right_on_two_streams
 
 from cases import CASES, Draw
-from cases.gemm import Kind, batched, product
+from cases.gemm import RowTraits, batched, product
 from cases.gemm_epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
 from cases.gemm_grouped import grouped
 from cases.gemm_scaled import scaled
 from harness import OPS, cuda_check
 
 UNSUPPORTED = 3
-OWN, GROUPS = 1, 4  # of the parameter backend: the choice among own kernels, and those of warp groups, whatever it is
-EXTENTS = {  # in tiles of 128 x 256 and 128 x 128, within and beyond the terms of a stage; no side is of whole tiles
-    "wide": (1064, 4136, 136), "narrow": (1000, 1208, 72), "many_terms": (520, 2056, 1096), "tall": (8200, 72, 64),
+OWN, WARPGROUPS = 1, 4  # values of the parameter backend: this library's own kernels, and warpgroup kernels only
+EXTENTS = {  # tiles are 128 x 256 and 128 x 128; K is within and beyond a stage; no extent is a multiple of a tile's
+    "wide": (1064, 4136, 136), "narrow": (1000, 1208, 72), "large_k": (520, 2056, 1096), "tall": (8200, 72, 64),
 }  # fmt: skip
-SINGLE = ("a", "b", "c", "r", "z", "d")  # matrices of a batch of one, whose distances are 0
+MATRICES = ("a", "b", "c", "r", "z", "d")  # matrices of a batch of one, whose batch strides are 0
 
 
 def with_epilogue(layout, *, null=(), activation=0, batch=1, gap=8):
     def make(draw, extents):
         m, n, k = extents
-        shared = SINGLE if batch == 1 else ("b",)
+        shared = MATRICES if batch == 1 else ("b",)
         p = epilogue(draw, m, n, k, batch, layout=layout, activation=activation, gap=gap, null=null, shared=shared)
         if batch > 1:
             p = moved(p, batch)
@@ -38,8 +39,8 @@ def with_epilogue(layout, *, null=(), activation=0, batch=1, gap=8):
 
 
 def moved(p, batch):
-    """Matrices of a batch at distances of multiples of 16 elements."""
-    for name in SINGLE:
+    """Matrices of a batch whose batch strides are multiples of 16 elements."""
+    for name in MATRICES:
         array = p.arrays[name]
         if array.strides[0]:
             array.strides = (-(-array.strides[0] // 16) * 16, *array.strides[1:])
@@ -58,8 +59,8 @@ def with_gate(layout, null=WITHOUT_Z):
     return make
 
 
-def of_groups(layout):
-    """Gradients of groups of rows, between rows of no group that are not numbers."""
+def grouped_gradients(layout):
+    """Gradients of grouped rows, between NaN rows of no group."""
 
     def make(draw, extents):
         p = grouped(draw, *extents, 11, layout=layout, gap=8, kind="inside", backward=True)
@@ -73,9 +74,9 @@ def of_groups(layout):
     return make
 
 
-def of_bytes(draw, extents, bias, alpha=2.0**-10):
+def eight_bit(draw, extents, bias, alpha=2.0**-10):
     m, n, k = (-(-e // 16) * 16 if i else e for i, e in enumerate(extents))
-    return product(draw, m, n, k, kind_of=Kind("rcr"), gaps=(16, 32, 0, 16), numbers=(alpha, 0.5), bias=bias)
+    return product(draw, m, n, k, traits=RowTraits("rcr"), gaps=(16, 32, 0, 16), coeffs=(alpha, 0.5), bias=bias)
 
 
 FORMS = {}
@@ -99,11 +100,11 @@ for layout, text in enumerate(("rrr", "rcr", "crr", "ccr")):
 FORMS |= {
     "batch": ("gemm_epilogue_{T}", lambda d, _: with_epilogue(1, batch=9)(d, (264, 392, 136))),
     "groups": ("grouped_gemm_{T}", lambda d, e: grouped(d, *e, 37, layout=1, gap=8)),
-    "terms_rrr": ("grouped_gemm_backward_{T}", of_groups(0)),
-    "terms_rcr": ("grouped_gemm_backward_{T}", of_groups(1)),
+    "grouped_k_rrr": ("grouped_gemm_backward_{T}", grouped_gradients(0)),
+    "grouped_k_rcr": ("grouped_gemm_backward_{T}", grouped_gradients(1)),
     "groups_inside": (
         "grouped_gemm_{T}",
-        lambda d, e: grouped(d, *e, 11, gap=8, kind="inside", numbers=(1, 0.5)),
+        lambda d, e: grouped(d, *e, 11, gap=8, kind="inside", coeffs=(1, 0.5)),
     ),
 }
 CALLS = [
@@ -118,7 +119,7 @@ BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_
 
 
 @pytest.mark.parametrize(("op", "form", "extents"), CALLS)
-def test_product(library, op, form, extents):
+def test_gemm(library, op, form, extents):
     right_on_two_streams(library, op, FORMS[form][1](Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
 
 
@@ -126,38 +127,38 @@ def test_product(library, op, form, extents):
 @pytest.mark.parametrize("op", BYTES)
 def test_bytes(library, op, extents):
     draw = Draw(OPS[op][1], op)
-    right_on_two_streams(library, op, of_bytes(draw, EXTENTS[extents], draw.other if "bias" in op else ""))
+    right_on_two_streams(library, op, eight_bit(draw, EXTENTS[extents], draw.other if "bias" in op else ""))
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_fp8_") and "_rcr_" in op])
 def test_fp8(library, op, extents):
-    problem = of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "f32" if "bias" in op else "", alpha=0.25)
-    right_on_two_streams(library, op, problem, cut(op))
+    problem = eight_bit(Draw(OPS[op][1], op), EXTENTS[extents], "f32" if "bias" in op else "", alpha=0.25)
+    right_on_two_streams(library, op, problem, truncated(op))
 
 
 @pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
 @pytest.mark.parametrize(
     "op", [op for op in OPS if op.startswith(("gemm_dense_i8", "gemm_dense_u8", "gemm_dense_fp8"))]
 )
-def test_turned(library, op, layout):
-    """With a workspace, for factors that do not lie along k."""
+def test_transposed_operands(library, op, layout):
+    """A workspace serves to transpose operands that are not K-major."""
     draw = Draw(OPS[op][1], f"{op} {layout}")
     problem = batched(
         draw, 1000, 1208, 200, 2, layout=layout, dense=True, sums=op.endswith("i32"), gap=8, apart=32,
     )  # fmt: skip
-    right_on_two_streams(library, op, problem, cut(op) if "fp8" in op else None, "full")
+    right_on_two_streams(library, op, problem, truncated(op) if "fp8" in op else None, "full")
 
 
 @pytest.mark.parametrize("op", [op for op in ("gemm_s8_rrr_sm80", "gemm_fp8_e4m3_rrr_sm89") if op in OPS])
-def test_turned_rows(library, op):
+def test_row_major_b(library, op):
     draw = Draw(OPS[op][1], op)
-    problem = product(draw, 1064, 2064, 168, kind_of=Kind("rrr"), gaps=(8, 5, 0, 3), numbers=(2.0**-6, 0.5), bias="")
-    right_on_two_streams(library, op, problem, cut(op) if "fp8" in op else None, "full")
+    problem = product(draw, 1064, 2064, 168, traits=RowTraits("rrr"), gaps=(8, 5, 0, 3), coeffs=(2.0**-6, 0.5), bias="")
+    right_on_two_streams(library, op, problem, truncated(op) if "fp8" in op else None, "full")
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_dense_") and op.endswith("8_i32")])
-def test_sums_of_bytes(library, op):
+def test_integer_sums(library, op):
     right_on_two_streams(
         library,
         op,
@@ -165,13 +166,13 @@ def test_sums_of_bytes(library, op):
     )
 
 
-def cut(op):
-    return dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
+def truncated(op):
+    return dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "truncated"})
 
 
-def run_by_groups(library, op, problem, case=None):
-    """By the kernels of warp groups alone, which other chips do not have."""
-    problem.scalars["backend"] = GROUPS
+def run_on_warpgroups(library, op, problem, case=None):
+    """Runs on the warpgroup kernels alone, which other chips do not have."""
+    problem.scalars["backend"] = WARPGROUPS
     attribute = runtime.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor
     if cuda_check(runtime.cudaDeviceGetAttribute(attribute, cuda_check(runtime.cudaGetDevice()))) == 9:
         right_on_two_streams(library, op, problem, case)
@@ -186,8 +187,8 @@ def large_scaled(op, scaling, beta, extents, layout=1):
     m, n, k = extents
     gap = 16 + -k % 16
     draw = Draw(OPS[op][1], f"{op} {scaling}")
-    made = scaled(draw, m, n, k, layout=layout, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, beta))
-    return made, cut(op)
+    made = scaled(draw, m, n, k, layout=layout, scaling=scaling, gaps=(gap, gap + 16, 8), coeffs=(0.75, beta))
+    return made, truncated(op)
 
 
 TF32 = {
@@ -201,7 +202,7 @@ TF32 = {
 @pytest.mark.parametrize("form", TF32)
 def test_tf32(library, form, extents):
     op = "gemm_epilogue_tf32"
-    run_by_groups(library, op, with_epilogue(1, **TF32[form])(Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
+    run_on_warpgroups(library, op, with_epilogue(1, **TF32[form])(Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
@@ -209,7 +210,7 @@ def test_tf32(library, form, extents):
 @pytest.mark.parametrize("scaling", [0, 1, 2], ids=["matrices", "rows", "blocks"])
 @pytest.mark.parametrize("op", SCALED)
 def test_scaled(library, op, scaling, beta, extents):
-    run_by_groups(library, op, *large_scaled(op, scaling, beta, EXTENTS[extents]))
+    run_on_warpgroups(library, op, *large_scaled(op, scaling, beta, EXTENTS[extents]))
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -217,7 +218,7 @@ def test_scaled(library, op, scaling, beta, extents):
 @pytest.mark.parametrize("scaling", [0, 1], ids=["matrices", "rows"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "e4m3" in op])
 def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
-    """Of these cuBLASLt takes all but those of f32 with a bias."""
+    """cuBLASLt serves all of these except for f32 results with a bias."""
     problem, case = large_scaled(op, scaling, -1.5, (1040, 1200, 528))
     if not has_bias:
         problem = dataclasses.replace(problem, null=("bias",))
@@ -226,7 +227,7 @@ def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
 
 @pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "f16" in op])
-def test_scaled_turned(library, op, layout):
+def test_scaled_transposed(library, op, layout):
     right_on_two_streams(library, op, *large_scaled(op, 2, -1.5, EXTENTS["narrow"], layout), "full")
 
 
@@ -235,5 +236,5 @@ def test_3xtf32(library, extents):
     m, n, k = EXTENTS[extents]
     op = "gemm_dense_f32_3xtf32"
     draw = Draw(OPS[op][1], f"{op} {extents}")
-    problem = batched(draw, m, n, k, 2, dense=True, numbers=(0.75, -1.5), gap=8, apart=16)
+    problem = batched(draw, m, n, k, 2, dense=True, coeffs=(0.75, -1.5), gap=8, apart=16)
     right_on_two_streams(library, op, problem)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of group norm on the CPU: sums and map are a pass or two by the number of threads, of the same bits."""
+"""Gradients of group norm on the CPU: the number of threads decides between one pass and two, with equal bits."""
 
 import functools
 
@@ -11,9 +11,9 @@ from harness import OPS, launch
 from harness.outcomes import check_outcome
 
 OF_ITEM = 1
-# [N, C, S] and groups: one for many threads, of one channel each, of some, of more than one block, of too many for one;
-# more items than are added at a time.
-LINES = [((5, 12, 300), 1), ((3, 6, 513), 6), ((2, 24, 256), 4), ((2, 130, 257), 1), ((35, 6, 260), 3)]
+# [N, C, S] and groups: one group for many threads; groups of one channel, of several, of more than a block, of too many
+# for one thread; more items than are added at a time.
+FIRST = [((5, 12, 300), 1), ((3, 6, 513), 6), ((2, 24, 256), 4), ((2, 130, 257), 1), ((35, 6, 260), 3)]
 LAST = [((5, 12, 70), 1), ((3, 6, 13), 6), ((2, 640, 33), 32), ((2, 300, 9), 1), ((35, 40, 12), 8), ((2, 8, 3000), 2)]
 NULLS = [(), ("gamma",), ("dgamma",), ("dgamma", "dbeta")]
 
@@ -34,7 +34,7 @@ def check(library, set_threads, op, make):
                 tolerances.check_bits(f"{op}: {name}", outcome.bits[name], bits, outcome.dtypes[name])
 
 
-@pytest.mark.parametrize(("shape", "groups"), LINES, ids=str)
+@pytest.mark.parametrize(("shape", "groups"), FIRST, ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
 def test_channels_first(library, set_threads, dtype, shape, groups):
     make = functools.partial(norm_channels.backward, shape=shape, groups=groups, kind=OF_ITEM)

@@ -13,7 +13,7 @@ LAYOUTS = {
     "columns": lambda a: a.T.copy().T,
     "backwards": lambda a: np.flip(np.flip(a).copy()),
     "gaps": lambda a: np.repeat(a, 2, -1)[..., ::2] if a.ndim else a,
-    "standing": lambda a: np.broadcast_to(a[:1], a.shape) if a.ndim and a.shape[0] else a,
+    "broadcast": lambda a: np.broadcast_to(a[:1], a.shape) if a.ndim and a.shape[0] else a,
 }
 DTYPES = (np.float32, np.float64, np.int32, np.bool_)
 SHAPES = {0: [(3, 4), (1, 4), (0, 4), (5, 4)], 1: [(3, 4), (3, 1), (3, 0), (3, 2)], -1: [(2, 3, 5), (2, 3, 1)]}
@@ -76,14 +76,14 @@ def test_as_strided(rng):
             ((5, 7), (7, 1), 0), ((7, 5), (1, 7), 0), ((5, 3, 3), (7, 2, 1), 0), ((4, 5), (0, -7), 30), ((), (), 34),
             ((0, 3), (99, 99), 99),
         ]:  # fmt: skip
-            places = offset + sum(np.indices(shape)[d] * stride for d, stride in enumerate(strides))
-            want = x.ravel()[places] if 0 not in shape else np.empty(shape, dtype)
+            indices = offset + sum(np.indices(shape)[d] * stride for d, stride in enumerate(strides))
+            want = x.ravel()[indices] if 0 not in shape else np.empty(shape, dtype)
             same(bk.as_strided(x, shape, strides, offset=offset), np.asarray(want))
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_repeats_of_each_element(rng, index):
-    """As jax.numpy.repeat with a total length: the last element fills what is left."""
+    """Repeats follow jax.numpy.repeat with a total length: the last element fills what is left."""
     for shape, axis in itertools.product([(5, 3), (1, 4), (4, 6)], (0, 1, -1)):
         x = drawn(rng, shape, np.float32)
         for low in (0, 1):
@@ -98,13 +98,13 @@ def test_repeats_of_each_element(rng, index):
                 same(bk.repeat_interleave_counts(x, counts, total - 1, axis=axis), first)
             dx = np.zeros(shape, np.float32)
             dy = drawn(rng, want.shape, np.float32)
-            places = np.repeat(np.arange(shape[axis]), counts)
-            np.add.at(dx, (slice(None),) * (axis % 2) + (places,), dy)
+            indices = np.repeat(np.arange(shape[axis]), counts)
+            np.add.at(dx, (slice(None),) * (axis % 2) + (indices,), dy)
             same(bk.repeat_interleave_counts_backward(dy, counts, axis=axis), dx)
 
 
 def test_views(rng):
-    """Of TensorRefs results are TensorRefs."""
+    """The results of TensorRefs are TensorRefs."""
     x, y = (drawn(rng, (3, 4), np.float32) for _ in range(2))
     up = [bk.upload(a, bk.f32) for a in (x, y)]
     rows = [bk.upload(a[0], bk.f32) for a in (x, y)]
@@ -118,25 +118,25 @@ def test_views(rng):
 
 
 def test_calls_alike(rng):
-    """A call whose arrays lie as those of an earlier one did is about its own arrays, and is checked like that one."""
-    for join, numpys in ((bk.concatenate, np.concatenate), (bk.stack, np.stack)):
+    """A cached call uses its own arrays, not those of the earlier call, and is checked like that one."""
+    for function, numpys in ((bk.concatenate, np.concatenate), (bk.stack, np.stack)):
         for axis in (0, 1, 0, 1):
             arrays = [drawn(rng, (3, 4), np.float32) for _ in range(3)]
             want = numpys(arrays, axis)
-            same(join(arrays, axis=axis), want)
-            same(join(tuple(arrays), axis=axis), want)
-            same(join([a.astype(np.int32) for a in arrays], axis=axis), want.astype(np.int32))
+            same(function(arrays, axis=axis), want)
+            same(function(tuple(arrays), axis=axis), want)
+            same(function([a.astype(np.int32) for a in arrays], axis=axis), want.astype(np.int32))
         for wrong in (1.0, True, "1", [1]):
             with pytest.raises((bk.InvalidProblemError, TypeError), match="axis"):
-                join(arrays, axis=wrong)
+                function(arrays, axis=wrong)
         with bk.checked():
-            same(join(arrays, axis=1), want)
+            same(function(arrays, axis=1), want)
     empty = [np.zeros((0, 4), np.float32)] * 2
     for _ in range(2):
         assert bk.concatenate(empty).shape == (0, 4)
 
 
-def test_what_does_not_fit():
+def test_mismatched_shapes():
     a, b = np.ones((3, 4), np.float32), np.ones((3, 5), np.float32)
     for call, text in {
         lambda: bk.concatenate([]): r"arrays is \[\], must be a list or tuple of one array or more",
@@ -163,20 +163,20 @@ def test_what_does_not_fit():
             call()
 
 
-def test_plans_of_any_number():
-    """Parts without elements too; of a split those that are wanted."""
-    parts = [np.full((3, extent), k, np.float32) for k, extent in enumerate((2, 0, 1, 4))]
+def test_plans_of_many_operands():
+    """Entries may have no elements; a split may skip outputs."""
+    entries = [np.full((3, extent), k, np.float32) for k, extent in enumerate((2, 0, 1, 4))]
     of = {"output_shape": (3, 7), "concat_dim": 1, "extents": (2, 0, 1, 4), "element": bk.f32}
     y = bk.empty((3, 7))
-    inputs = [bk.upload(part) for part in parts]
+    inputs = [bk.upload(part) for part in entries]
     plan = bk.ConcatManyPlan.select(None, bk.ConcatManyDescriptor(**of))
     plan.run(None, None, bk.ConcatManyArgs(inputs=inputs, y=y))
-    np.testing.assert_array_equal(bk.download(y), np.concatenate(parts, 1))
-    outputs = [bk.empty(parts[0].shape), None, None, bk.empty(parts[3].shape)]
+    np.testing.assert_array_equal(bk.download(y), np.concatenate(entries, 1))
+    outputs = [bk.empty(entries[0].shape), None, None, bk.empty(entries[3].shape)]
     back = bk.ConcatManyBackwardPlan.select(None, bk.ConcatManyBackwardDescriptor(**of))
     back.run(None, None, bk.ConcatManyBackwardArgs(dy=y, outputs=outputs))
     for k in (0, 3):
-        np.testing.assert_array_equal(bk.download(outputs[k]), parts[k])
+        np.testing.assert_array_equal(bk.download(outputs[k]), entries[k])
     for wrong in (inputs[:3], inputs[0]):
         with pytest.raises(bk.InvalidProblemError, match=r"inputs has .* entries, must have 4"):
             plan.run(None, None, bk.ConcatManyArgs(inputs=wrong, y=y))

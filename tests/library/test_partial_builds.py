@@ -25,7 +25,8 @@ ABOUT = {name for name, _ in gen_abi.prototypes_of(gen_abi.PROLOGUE.read_text())
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """A build directory with two parts, one f32 unit and the unit with all its dtypes, and what make said of each."""
+    """A build directory with two partial libraries, one f32 unit and the unit with all its dtypes, and make's output
+    for each."""
     build = tmp_path_factory.mktemp("build")
     flags = [f"BUILD={build}", "CXXFLAGS=-O0"]
     return build, make(ROOT, "cpu", "FAMILIES=image", "DTYPES=f32", *flags), make(ROOT, "cpu", "FAMILIES=image", *flags)
@@ -36,7 +37,7 @@ def build(outputs):
     return outputs[0]
 
 
-def part(build, name):
+def library_of(build, name):
     return build / "part" / name / "cpu" / "libbaracuda_kernels.so"
 
 
@@ -44,8 +45,8 @@ def part(build, name):
     ("image.f32", {"affine_grid_2d_f32"}, {"families": ["image"], "dtypes": ["f32"]}),
     ("image", {"affine_grid_2d_f32", "affine_grid_2d_f64"}, {"families": ["image"]}),
 ])  # fmt: skip
-def test_a_part_has_its_ops_alone(build, library, name, ops, limits):
-    path = part(build, name)
+def test_a_partial_library_has_its_ops_only(build, library, name, ops, limits):
+    path = library_of(build, name)
     symbols = ABOUT | {f"baracuda_kernels_{op}_{kind}" for op in ops for kind in ("run", "can_implement")}
     assert check_abi.exported_symbols(path) == symbols
     loaded = bk.load(path)
@@ -56,8 +57,8 @@ def test_a_part_has_its_ops_alone(build, library, name, ops, limits):
         assert loaded.function(op) != loaded.ffi.NULL
 
 
-def test_a_part_computes(build):
-    loaded = bk.load(part(build, "image.f32"))
+def test_a_partial_library_computes(build):
+    loaded = bk.load(library_of(build, "image.f32"))
     theta = np.array([[[2, 0, 1], [0, 4, 0]]], np.float32)
     grid = np.empty((1, 2, 2, 2), np.float32)
     theta_at, grid_at = (loaded.ffi.cast("void*", array.ctypes.data) for array in (theta, grid))
@@ -66,8 +67,8 @@ def test_a_part_computes(build):
     assert grid.tolist() == [[[[0, -2], [2, -2]], [[0, 2], [2, 2]]]]
 
 
-def test_what_a_part_lacks_is_unsupported(build):
-    loaded = bk.load(part(build, "image.f32"))
+def test_missing_ops_are_unsupported(build):
+    loaded = bk.load(library_of(build, "image.f32"))
     limits = r"image\.f32/cpu/\S+\.so, built for families image and dtypes f32 alone, has no symbol"
     with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_affine_grid_2d_f64_run"):
         loaded.function("affine_grid_2d_f64")
@@ -77,7 +78,7 @@ def test_what_a_part_lacks_is_unsupported(build):
         neg.run(None, None, bk.UnaryArgs(x, x))
 
 
-def test_a_whole_library_is_no_part(library):
+def test_a_full_library_is_not_partial(library):
     assert not {"families", "dtypes"} & set(library.build_info)
 
 
@@ -111,7 +112,7 @@ def test_what_is_chosen(families, dtypes, chosen):
 
 
 def test_rows_without_the_dtypes_have_their_first():
-    """As sanitized and threaded libraries have it: each row and function has an op."""
+    """Sanitized and threaded libraries have an op of each row and function."""
     dtypes = ["bf16", "f32", "i64", "u8"]
     some, each = (gen_abi.select(ROWS, [], [*dtypes, *more]) for more in ([], ["others"]))
     of_some = {row.name for _, row, _ in some}
@@ -125,7 +126,7 @@ def test_rows_without_the_dtypes_have_their_first():
 
 
 def test_every_table_is_a_choice():
-    """Also those whose rows are compiled with those of another table."""
+    """Tables whose rows are compiled with those of another table can be chosen, too."""
     tables = {(row.family, row.table) for row in ROWS}
     assert ("gemm", "gemm_dense") in tables
     for family, table in sorted(tables):
@@ -140,14 +141,14 @@ def test_every_table_is_a_choice():
     ("DTYPES=f31", "DTYPES: 'f31' is no dtype; there are f64 f32"),
     ("FAMILIES=image DTYPES=bf16", "FAMILIES='image' has no op of DTYPES='bf16'"),
 ])  # fmt: skip
-def test_no_such_part(tmp_path, choice, error):
+def test_unknown_choices(tmp_path, choice, error):
     result = attempt(["make", "cpu", "VENV=", f"BUILD={tmp_path / 'build'}", *choice.split()], ROOT)
     assert result.returncode != 0
     assert error in result.stdout
     assert not list(tmp_path.glob("build/part/*/cpu/*.so"))
 
 
-# --- What make says ---------------------------------------------------------------------------------------------------
+# --- Output of make -------------------------------------------------------------------------------------------------
 
 
 def test_a_line_for_each_unit(outputs):
@@ -160,7 +161,7 @@ def test_a_line_for_each_unit(outputs):
     ):
         plan, *progress, library = output.splitlines()
         count = len(units) + 1
-        assert library == str(part(build, name))
+        assert library == str(library_of(build, name))
         assert re.fullmatch(rf"{re.escape(library)}: {count} units to compile, about \d+ s on \d+ idle cores?", plan)
         assert {line.split()[0] for line in progress} == {f"[{k}/{count}]" for k in range(1, count + 1)}
         assert {line.split()[1] for line in progress} == units | {"core.abi.library"}
@@ -179,9 +180,8 @@ def test_commands_where_they_are_asked_for(tmp_path):
 
 
 def test_seconds_are_those_of_the_compiler(tmp_path):
-    """CPU seconds of the command and its children, however long it waits; none for what ccache had. A miss may have
-    found what ccache keeps of the sources.
-    """
+    """CPU seconds of the command and its children, without waiting; none for a ccache hit. A miss may have found
+    ccache's preprocessed sources."""
     busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\ntime.sleep(1)"
     command = [ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o"]
     missed = 'echo local_storage_read_hit > "$CCACHE_STATSLOG"'
@@ -192,15 +192,15 @@ def test_seconds_are_those_of_the_compiler(tmp_path):
 
 
 def test_a_long_list_of_families_has_a_short_directory():
-    """Of the beginning of the names and a hash: another list has another one."""
+    """The directory's name has the beginning of the names and a hash: another list has another one."""
     families = [f"elementwise.{name}" for name in ("affine", "cast", "fill", "gated", "lerp", "prelu", "where")]
     families += ["attention.attention", "embedding.bags", "segment.segment", "segment.segment_backward"]
-    places = set()
+    directories = set()
     for chosen in (families, families[:-1], families[1:]):
         printed = attempt(
             ["make", "-n", "cpu", "VENV=", f"FAMILIES={' '.join(chosen)}", "DTYPES=f32 bf16"], ROOT
         ).stdout
-        (place,) = set(re.findall(r"build/part/([^/\s]+)/cpu", printed))
-        assert len(place) <= 120
-        places.add(place)
-    assert len(places) == 3
+        (directory,) = set(re.findall(r"build/part/([^/\s]+)/cpu", printed))
+        assert len(directory) <= 120
+        directories.add(directory)
+    assert len(directories) == 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the public functions are given, what they raise is a BaracudaError."""
+"""For any arguments public functions raise no error but a BaracudaError."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,13 @@ import pytest
 import baracuda as bk
 from naming import Tries, describe
 
-JUNK = (
+INVALID = (
     None, object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()),
     np.float32(1), bk.BinaryKind.SUB, np.zeros(3, np.float32), 1j, [[1], [2, 3]], {"shape": 1}, np.zeros(3, "M8[s]"),
 )  # fmt: skip
 NOTHING = bk.TensorRef(0, (0,), bk.f32)
 PLAN = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (3,), element=bk.f32))
-# One argument of each is junk; a view of one function's memory is never handed to another.
+# One argument of each call is invalid; a view of one function's memory is never handed to another.
 CALLS = {
     "clear": bk.clear, "clear: stream": lambda x: bk.clear(NOTHING, stream=x),
     "contiguous_stride": bk.contiguous_stride, "download": bk.download,
@@ -38,13 +38,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_junk(name):
+def test_invalid_arguments(name):
     failures = 0
     with Tries() as tries:
-        for junk in JUNK:
-            with tries(describe(junk)[:60]):
+        for invalid in INVALID:
+            with tries(describe(invalid)[:60]):
                 try:
-                    CALLS[name](junk)
+                    CALLS[name](invalid)
                 except bk.BaracudaError as error:
                     failures += 1
                     assert error.text

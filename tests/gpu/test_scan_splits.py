@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans of few long rows without a workspace, in parts whose sums wait in the output (core/scan/scan_splits.cuh)."""
+"""Scans of few long rows without a workspace, split into parts whose partial sums are stored in the output
+(core/scan/scan_splits.cuh)."""
 
 import pytest
 
@@ -20,18 +21,19 @@ def check(library, op, make, shape, axis, **options):
     check_outcome(library, CASES[row.name], op, problem, launch(library, op, problem), None)
 
 
-def shapes(rows, rest):
-    """Tiles are of 4,096 terms, of 16-bit ones 8,192; of 128 lines, or 256. 16 tiles are the first that are cut."""
-    yield (rows, 20 * 8192 + rest), 1
-    yield (20 * 256 + rest, rows), 0
+def shapes(rows, tail):
+    """Tiles have 4,096 elements, in 16 bits 8,192; of strided rows 128, or 256. Rows of 16 tiles are the first to be
+    split."""
+    yield (rows, 20 * 8192 + tail), 1
+    yield (20 * 256 + tail, rows), 0
 
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True}, BOTH, GAPS, PADDED, {"kind": "infinite"}],
                          ids=["dense", "back", "flipped", "gaps", "padded", "infinite"])  # fmt: skip
-@pytest.mark.parametrize(("rows", "rest"), [(1, 0), (3, 77)])
+@pytest.mark.parametrize(("rows", "tail"), [(1, 0), (3, 77)])
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16"])
-def test_layouts(library, op, rows, rest, options):
-    for shape, axis in shapes(rows, rest):
+def test_layouts(library, op, rows, tail, options):
+    for shape, axis in shapes(rows, tail):
         check(library, op, forward, shape, axis, **options)
 
 
@@ -67,14 +69,14 @@ def test_gradients(library, op):
 
 @pytest.mark.parametrize("length", [16 * 4096, 80 * 4096 + 7])
 def test_lengths(library, length):
-    """The first that is cut; and 7 terms more than whole parts are not a part."""
+    """The shortest row that is split; 7 elements after whole parts make no part of their own."""
     check(library, "scan_cumsum_f32", forward, (1, length), 1)
 
 
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16", "scan_log_cumsum_exp_f32"])
 def test_in_place(library, op, rows):
-    """In place the parts have one block: the bits are those of many."""
+    """In place a row is scanned by one block: the bits are those of many."""
     _, slots = OPS[op]
     for shape, axis in shapes(rows, 9):
         problem = forward(Draw(slots, f"in place {op} {shape}"), shape, axis)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that lie across memory have a lane each on the CPU, with the results of dense rows bit by bit."""
+"""The CPU computes strided rows in parallel SIMD lanes, with the results of dense rows bit by bit."""
 
 import numpy as np
 import pytest
 
 import baracuda as bk
 
-# Within one chunk and beyond; of whole vectors and with some rows left; between other axes; of several segments.
+# Shapes within one tile and beyond; whole vectors and a tail of rows; the axis between others; several segments.
 SHAPES = [(5, 40), (16, 16), (129, 37), (300, 16), (3, 200, 70), (2, 17, 9), (700, 8), (40, 300), (33000, 8)]
 
 
@@ -24,8 +24,8 @@ def test_softmax_as_of_dense_rows(name, shape):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_rows_apart_and_in_place(name):
-    """Lanes that are no neighbours in one operand or in both, and results over what they are made of."""
+def test_strided_lanes_and_in_place(name):
+    """Lanes that are strided in one operand or in both, and results that alias their input."""
     x = np.random.default_rng(0).standard_normal((50, 80)).astype(np.float32)
     function = getattr(bk, name)
     expected = function(np.ascontiguousarray(x.T), axis=-1).T
@@ -41,13 +41,13 @@ def test_rows_apart_and_in_place(name):
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_cross_entropy_of_places(is_weighted):
-    """[N, C, d] as [N d, C], and its gradient."""
+def test_cross_entropy_of_positions(is_weighted):
+    """[N, C, d] equals [N d, C], and so does its gradient."""
     rng = np.random.default_rng(0)
     x, dy = rng.standard_normal((3, 21, 35)).astype(np.float32), rng.standard_normal((3, 35)).astype(np.float32)
     target = rng.integers(0, 21, (3, 35))
     options = {"weight": rng.random(21, dtype=np.float32) if is_weighted else None, "reduction": "none"}
-    one = np.ones(1)  # what only a mean divides by
+    one = np.ones(1)  # only a mean divides by it
     dense, rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, 21), target.reshape(-1)
     expected = bk.cross_entropy(dense, rows, **options)
     np.testing.assert_array_equal(bk.cross_entropy(x, target, **options).reshape(-1), expected)
