@@ -27,7 +27,7 @@ if bk.default_library().build_info.get("device") == "fibers":  # the fibers buil
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """Skips files that do not apply: tests of another backend, programs of kernels on fibers without the fibers library,
+    """Skips files that do not apply: tests of another backend, programs of kernels on fibers without that library,
     stack tests under a sanitizer, and tests of PyTorch, JAX and type checkers where these are not installed.
     """
     needs = {"test_jax": "jax", "test_jax_on_cuda": "jax", "test_types": "basedpyright"}.get(collection_path.stem)
