@@ -75,17 +75,13 @@ FOLDERS: dict[str, int] = {
     "native/segment": 15,
     "native/shape_layout": 2,
     "native/softmax": 1,
-    "tests": 4,
-    "tests/cases": 147,
-    "tests/cpu": 12,
-    "tests/docs": 5,
-    "tests/functions": 50,
-    "tests/gpu": 26,
+    "tests/cases": 3,
+    "tests/docs": 2,
+    "tests/functions": 9,
     "tests/gpu_on_threads": 21,
-    "tests/harness": 19,
-    "tests/library": 50,
-    "tests/ops": 37,
-    "tests/plans": 63,
+    "tests/library": 25,
+    "tests/ops": 3,
+    "tests/plans": 6,
 }
 # Names of Python itself, such as methods of str.
 PYTHON_NAMES = {*dir(builtins), *dir(str), *dir(bytes)}
