@@ -57,8 +57,29 @@ def write_json(path: str, document: dict[str, Any]) -> None:
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")  # readers never see an incomplete file
-    part.write_text(json.dumps(document, indent=1) + "\n")
+    part.write_text(json_text(document))
     part.replace(target)
+
+
+def json_text(document: dict[str, Any]) -> str:
+    """JSON with a line per problem, so that a diff shows which problems changed."""
+    entries = []
+    for key, value in document.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n" + ",\n".join(f"  {json.dumps(_rounded(row))}" for row in value) + "\n ]"
+        else:
+            text = json.dumps(value)
+        entries.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six significant digits: a measurement has no more."""
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _number(value: float | None) -> str:
