@@ -53,7 +53,7 @@ def bits_of(view):
 
 def upload_any(values, dtype):
     if dtype in PACKED:
-        base = bk.upload(casts.joined(np.array(values, np.int64) & 15))
+        base = bk.upload(casts.packed_pairs(np.array(values, np.int64) & 15))
         return bk.TensorRef(base.ptr, (len(values),), dtype, length=len(values), owner=base)
     return bk.upload(np.array(values, dtype.numpy_dtype))
 

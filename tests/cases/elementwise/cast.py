@@ -17,7 +17,7 @@ def reference(problem):
     x, y = problem.arrays["x"], problem.arrays["y"]
     bits = np.ascontiguousarray(encode(x.values, x.dtype)).reshape(-1)
     if x.dtype in PACKED:
-        bits = casts.joined(bits)
+        bits = casts.packed_pairs(bits)
         made = (casts.repack if y.dtype in PACKED else casts.unpack)(bits, x.dtype, y.dtype)
     else:
         made = (casts.pack if y.dtype in PACKED else casts.cast)(bits, x.dtype, y.dtype)
