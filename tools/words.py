@@ -75,12 +75,12 @@ FOLDERS: dict[str, int] = {
     "native/segment": 15,
     "native/shape_layout": 2,
     "native/softmax": 1,
-    "tests/cases": 3,
+    "tests/cases": 2,
     "tests/docs": 2,
     "tests/functions": 9,
     "tests/gpu_on_threads": 21,
     "tests/library": 25,
-    "tests/ops": 3,
+    "tests/ops": 2,
     "tests/plans": 6,
 }
 # Names of Python itself, such as methods of str.
