@@ -359,6 +359,11 @@ def _of_difference(slope: Callable[..., Any]) -> Formula:
     return formula
 
 
+def _of_target(formula: Formula) -> Formula:
+    """The gradient of the target of a loss of x - target, from that of x."""
+    return lambda m, *given, **numbers: -formula(m, *given, **numbers)
+
+
 def _smooth_l1(m: Any, d: Any, beta: float) -> Any:
     return m.where(m.abs(d) < beta, d / beta, m.sign(d)) if beta else m.sign(d)
 
@@ -366,6 +371,12 @@ def _smooth_l1(m: Any, d: Any, beta: float) -> Any:
 def _logits(m: Any, dy: Any, x: Any, target: Any, weight: Any, pos_weight: Any, reduction: Any) -> Any:
     positive = 1 if pos_weight is None else pos_weight
     found = (1 + (positive - 1) * target) * m.sigmoid(x) - positive * target
+    return _per_summand(dy, reduction, max(math.prod(x.shape), 1)) * found * (1 if weight is None else weight)
+
+
+def _logits_target(m: Any, dy: Any, x: Any, weight: Any, pos_weight: Any, reduction: Any) -> Any:
+    positive = 1 if pos_weight is None else pos_weight
+    found = (positive - 1) * _softplus(m, -x) - x
     return _per_summand(dy, reduction, max(math.prod(x.shape), 1)) * found * (1 if weight is None else weight)
 
 
@@ -430,3 +441,8 @@ _NOT_ELEMENTWISE: dict[str, Formula] = {
 
 # Name of a gradient -> its formula.
 FORMULAS: dict[str, Formula] = {f"{name}_backward": each for name, each in {**_ELEMENTWISE, **_NOT_ELEMENTWISE}.items()}
+FORMULAS |= {
+    f"{name}_target_backward": _of_target(FORMULAS[f"{name}_backward"])
+    for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")
+}
+FORMULAS["binary_cross_entropy_with_logits_target_backward"] = _logits_target

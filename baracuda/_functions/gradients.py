@@ -168,7 +168,7 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
     def transposed(call: Callable[..., Any], grads: Sequence[Any], given: Mapping[str, Any]) -> Any:
         shape = given["shape of dy"]
         values = {n: given[n] for n in known if n in given}
-        values |= {n: of(shape) for n, of in _OF_DY.items() if n not in known}
+        values |= {a.name: _OF_DY[a.name](shape) for a in others if a.name in _OF_DY and a.name not in known}
         values |= {n: grads[at] for n, at in found.given.items()}
         positional = [values.get(a.name, a.default) for a in function.positional]
         options = {n.name: values[n.name] for n in function.numbers if n.default is not REQUIRED and n.name in values}
