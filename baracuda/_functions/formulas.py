@@ -380,6 +380,25 @@ def _logits_target(m: Any, dy: Any, x: Any, weight: Any, pos_weight: Any, reduct
     return _per_summand(dy, reduction, max(math.prod(x.shape), 1)) * found * (1 if weight is None else weight)
 
 
+def _kl_scale(dy: Any, reduction: Any, target: Any) -> Any:
+    """dy of each summand; "batchmean" divides by the first extent."""
+    if str(reduction).rpartition(".")[2].lower() == "batchmean":
+        return dy / max(target.shape[0], 1)
+    return _per_summand(dy, reduction, max(math.prod(target.shape), 1))
+
+
+def _kl_div(m: Any, dy: Any, target: Any, reduction: Any, log_target: bool) -> Any:
+    return -(m.exp(target) if log_target else target) * _kl_scale(dy, reduction, target)
+
+
+def _kl_div_target(m: Any, dy: Any, x: Any, target: Any, reduction: Any, log_target: bool) -> Any:
+    scale = _kl_scale(dy, reduction, target)
+    if log_target:
+        return m.exp(target) * (target + 1 - x) * scale
+    is_positive = target > 0
+    return m.where(is_positive, m.log(m.where(is_positive, target, 0 * target + 1)) + 1 - x, 0 * x) * scale
+
+
 def _cross_entropy(
     m: Any, dy: Any, x: Any, target: Any, weight: Any, divisor: Any, reduction: Any, ignore_index: int,
     label_smoothing: float, z_loss: float,
@@ -435,6 +454,7 @@ _NOT_ELEMENTWISE: dict[str, Formula] = {
     "l1_loss": _of_difference(lambda m, d: m.sign(d)),
     "huber_loss": _of_difference(lambda m, d, delta: m.where(m.abs(d) < delta, d, delta * m.sign(d))),
     "smooth_l1_loss": _of_difference(_smooth_l1),
+    "kl_div": _kl_div,
     "binary_cross_entropy_with_logits": _logits,
     "cross_entropy": _cross_entropy,
 }
@@ -446,3 +466,4 @@ FORMULAS |= {
     for name in ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss")
 }
 FORMULAS["binary_cross_entropy_with_logits_target_backward"] = _logits_target
+FORMULAS["kl_div_target_backward"] = _kl_div_target
