@@ -104,7 +104,8 @@ struct NormForward : RowDefaults {
         all.base = a.count > 0 ? a.base : b.base;
         const C mean_b = b.count > 0 ? (b.base - all.base) + b.mean : a.mean, distance = mean_b - a.mean;
         const C inv_count = math::reciprocal<T>(math::max(all.count, C(1)));
-        all.mean = (a.count * a.mean + b.count * mean_b) * inv_count;  // infinite if either mean is
+        const C sum_b = b.count > 0 ? b.count * mean_b : C(0);  // nothing adds nothing, also to an infinite mean
+        all.mean = (a.count * a.mean + sum_b) * inv_count;      // infinite if either mean is
         all.squares += distance * distance * (a.count * (b.count * inv_count));
         return all;
     }
