@@ -41,18 +41,19 @@ def define(name: str, library: torch.library.Library, operator: Operator) -> Non
 
 def made(name: str, operator: Operator, promoted: Callable[..., list[Any]]) -> Any:
     """A function of FUNCTIONS, with the signature of baracuda's function except `out`."""
+    concatenate_operator, split_operator = operator("concatenate"), operator("split")  # Dynamo cannot register them
 
     def concatenate(arrays: Sequence[Any], *, axis: int = 0) -> torch.Tensor:
-        return operator("concatenate")(promoted(*_listed(arrays)), axis=axis)
+        return concatenate_operator(promoted(*_listed(arrays)), axis=axis)
 
     def stack(arrays: Sequence[Any], *, axis: int = 0) -> torch.Tensor:
         given = promoted(*_listed(arrays))
         along = axis_of("axis", axis, (*given[0].shape, 1))
-        return operator("concatenate")([array.unsqueeze(along) for array in given], axis=along)
+        return concatenate_operator([array.unsqueeze(along) for array in given], axis=along)
 
     def split(x: torch.Tensor, sections: int | Sequence[int], *, axis: int = 0) -> tuple[torch.Tensor, ...]:
         shape = tuple(x.shape)
-        return tuple(operator("split")(x, concatenation.extents_of(shape, sections, axis), axis=axis))
+        return tuple(split_operator(x, concatenation.extents_of(shape, sections, axis), axis=axis))
 
     function = {"concatenate": concatenate, "stack": stack, "split": split}[name]
     function.__doc__, function.__module__ = getattr(concatenation, name).__doc__, "baracuda.torch"
