@@ -28,7 +28,7 @@ from typing import Any
 from baracuda._functions.spec import Spec
 from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
-# Of NumPy, PyTorch, CuPy, JAX; a TensorRef; whatever has DLPack, an array interface or the buffer protocol; a number
+# NumPy, PyTorch, CuPy and JAX arrays; a TensorRef; objects with DLPack, an array interface or a buffer; a number
 Array = Any
 
 # Other modules of the package use these.

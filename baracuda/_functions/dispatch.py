@@ -43,6 +43,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
 from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride, tensor
 
+Values = tuple[Any, ...]  # of spec.numbers
 _MAX_CACHED = 4096  # prepared calls in the cache of a function
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
 _NEW = object()
@@ -260,13 +261,7 @@ class _Preparation:
     """Checks a call, chooses the op, and computes its C arguments."""
 
     def __init__(
-        self,
-        spec: Spec,
-        given: Sequence[Any],
-        numbers: tuple[Any, ...],
-        has_out: bool,
-        needs: Any,
-        framework: Framework | None,
+        self, spec: Spec, given: Sequence[Any], numbers: Values, has_out: bool, needs: Any, framework: Framework | None
     ) -> None:
         self.spec, count = spec, len(spec.arrays)
         self.numbers = {number.name: value for number, value in zip(spec.numbers, numbers)}

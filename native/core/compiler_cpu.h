@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GCC and clang spell differently: functions compiled for an instruction set, and loops that become vector code.
+// Attributes and pragmas that GCC and clang spell differently: target instruction sets, and vectorised loops.
 #pragma once
 
-// Vectorising for processors without AVX2, of before 2013, is not worth the time that it takes GCC. Whatever a `flatten`
-// function calls becomes part of it: with GCC at any depth, with clang its direct calls, beyond which size decides. That was
-// enough where it was measured: with clang 14 the loops of f32 take 0.7 to 1.1 of GCC's time, tan 1.3.
+// Processors without AVX2 (before 2013) do not justify GCC's time to vectorise for them. `flatten` inlines calls: at any
+// depth with GCC, direct calls only with clang. That suffices: with clang 14, f32 loops take 0.7 to 1.1 of GCC's time, tan
+// 1.3.
 #if defined(__clang__)
 #define BK_FOR_BASELINE __attribute__((flatten))
 #define BK_FOR_AVX2 __attribute__((flatten, target("avx2,fma,f16c,bmi2")))
@@ -17,10 +17,10 @@
     __attribute__((flatten, target("avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx2,fma,f16c,bmi2,prefer-vector-width=512")))
 #endif
 
-// Before a loop: no step reads what an earlier one wrote. clang warns of such a loop where it finds no vector code
-// (-Wpass-failed): those of f64 that call the C library, which has vector variants for GCC alone, and those that branch.
-// BK_CHUNK_LOOP has a constant length of more than 16 elements and may become as many vectors, so that what one loop leaves
-// is still in registers in the next. GCC would make single elements of one that is shorter.
+// BK_VECTOR_LOOP precedes a loop without dependences between iterations. clang warns if it cannot vectorise one
+// (-Wpass-failed): f64 loops that call the C library, which has vector variants for GCC only, and loops that branch.
+// BK_CHUNK_LOOP has a constant length of more than 16 elements and may be unrolled into vectors that stay in registers
+// between loops; GCC would scalarise a shorter one.
 #if defined(__clang__)
 #define BK_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #define BK_CHUNK_LOOP BK_VECTOR_LOOP
@@ -29,11 +29,11 @@
 #define BK_CHUNK_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Of a lambda in vector code: part of what calls it.
+// Lambdas in vector code are always inlined.
 #define BK_INLINED __attribute__((always_inline))
 
-// Of a function, and at the beginning of a block in it: x * y + z may be one operation with one rounding. GCC asks for the
-// first, clang for the second.
+// BK_FUSED on a function and BK_FUSE_PRODUCTS at the start of its block let x * y + z contract to an FMA. GCC needs the
+// first, clang the second.
 #if defined(__clang__)
 #define BK_FUSED
 #define BK_FUSE_PRODUCTS _Pragma("clang fp contract(fast)")
@@ -42,14 +42,14 @@
 #define BK_FUSE_PRODUCTS
 #endif
 
-// BK_KEEPS_COPIES: short loops that copy stay loops, which GCC would make slow string instructions.
+// BK_KEEPS_COPIES keeps short copy loops, which GCC would turn into slow string instructions.
 #if defined(__clang__)
 #define BK_KEEPS_COPIES
 #else
 #define BK_KEEPS_COPIES __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #endif
 
-// Of a function: the instructions of AVX-512 that sum products of neighbouring 16-bit floats and 8-bit integers as well.
+// Functions that also use the dot-product instructions of AVX-512: BF16 and VNNI.
 #if defined(__clang__)
 #define BK_FOR_AVX512_DOT \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni"), min_vector_width(512)))
@@ -58,8 +58,8 @@
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,prefer-vector-width=512")))
 #endif
 
-// Lanes of two vectors in any order, constants that count those of the second behind the first's. `Mask` is a vector of
-// integers as wide as theirs.
+// Shuffles the lanes of two vectors by constant indices; those of the second follow the first's. `Mask` is an integer
+// vector of the same lane width.
 #if defined(__clang__)
 #define BK_SHUFFLE(Mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else

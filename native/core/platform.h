@@ -10,7 +10,7 @@
 #define BK_HD __host__ __device__ __forceinline__
 #define BK_DEVICE __device__ __forceinline__
 #define BK_DEVICE_COLD __device__ __noinline__ inline
-// Shared memory of as many bytes as the launch says.
+// Dynamic shared memory, whose size the launch gives.
 #define BK_LAUNCH_SHARED(type, name) extern __shared__ type name[]
 #else
 #define BK_CUDA 0
@@ -27,7 +27,7 @@
 // True inside code that the threads of a kernel run, on a GPU or, in tests, on fibers of a CPU, which have its barriers.
 #define BK_IN_KERNEL BK_ON_GPU
 
-// Before a loop of few turns, over what a GPU has in registers.
+// Precedes a loop of few iterations over GPU registers.
 #if BK_ON_GPU
 #define BK_UNROLL _Pragma("unroll")
 #else

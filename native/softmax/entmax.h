@@ -12,13 +12,13 @@ namespace bk {
 
 namespace op {
 
-// With z = (x - largest) / 2, tau by Newton's method on the sum of max(0, z - tau)^2, which is convex and falls: from a tau
-// that is too small, each is larger than the one before it and none too large, until roundings end that. tau is at least -1.
+// y = max(0, z - tau)^2 with z = (x - max) / 2. Newton's method finds tau, at least -1, where the sum of y is 1: the sum is
+// convex and falls, so iterates from below rise and never pass the root, until rounding stops them.
 template <class T>
 struct Entmax15Rows : RowDefaults {
     using C = compute_t<T>;
     struct Acc {
-        C max, sum, squares;  // the last two of z - tau, of the elements above tau
+        C max, sum, squares;  // sum and squares: of z - tau over the elements above tau
     };
     struct Row {
         C max, tau;
@@ -64,7 +64,7 @@ struct Entmax15Rows : RowDefaults {
     }
 };
 
-// s (dy - (sum s dy) / sum s), s = sqrt(y).
+// dx = s (dy - sum(s dy) / sum(s)) with s = sqrt(y).
 template <class T>
 struct Entmax15BackwardRows : RowDefaults {
     static constexpr bool kOnePass = true;

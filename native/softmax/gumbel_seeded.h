@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gumbel softmax whose noise is made where it is used, of a seed and an offset; and its gradient, which makes it again.
+// Gumbel softmax with noise generated in the kernel from a seed and an offset, and its gradient, which generates it again.
 #pragma once
 
 #include <cmath>
@@ -12,12 +12,12 @@ namespace bk {
 
 namespace op {
 
-// Rows beside a stream of numbers: element e of the tensor, in row-major order, has number e.
+// Rows with a random stream: element e of the tensor, in row-major order, takes number e.
 template <class T, class Base>
 struct WithNoise : Base {
     using C = compute_t<T>;
     using Stream = RandomStream<C>;
-    static constexpr int kTogether = kVectorLanes<T>;  // elements whose numbers one thread may make at a time
+    static constexpr int kTogether = kVectorLanes<T>;  // elements whose numbers a thread generates at once
     static constexpr int kWords = kTogether * Stream::kWords;
     static_assert(kTogether % Stream::kNumbers == 0, "whole blocks");
 
@@ -26,11 +26,11 @@ struct WithNoise : Base {
     };
     struct PositionParams {
         int64_t at;
-        uint32_t word[kWords];  // of position `at` and, where they were made together, of those behind it
+        uint32_t word[kWords];  // of position `at` and the next ones, if generated at once
     };
 
     Stream stream;
-    int64_t step;  // between elements of a row, in row-major order
+    int64_t step;  // between adjacent elements of a row, in row-major order
     bool are_together;
 
     BK_HD Row start(C) const { return {Base::start(), 0}; }
@@ -52,7 +52,7 @@ struct WithNoise : Base {
         BK_UNROLL
         for (int i = 0; i + Stream::kWords < kWords; ++i) position_params.word[i] = position_params.word[i + Stream::kWords];
     }
-    // The logit with noise -ln(-ln(1 - u)): small u, which lie close together, make the greatest.
+    // The logit with noise -ln(-ln(1 - u)): the largest noise comes from small u, which are dense in floating point.
     static BK_HD C noisy(const PositionParams& position_params, C x) {
         return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(position_params.word)));
     }
@@ -87,16 +87,16 @@ struct SeededHardRows : WithNoise<T, GumbelHardRows<T>> {
     }
 };
 
-// inv_tau y (dy - sum y dy) with y = exp(v - m) / s, m the largest v of a row and s the sum of exp(v - m).
+// dx = inv_tau y (dy - sum(y dy)) with y = exp(v - m) / s, m the row maximum of v and s the sum of exp(v - m).
 template <class T>
 struct SoftmaxOfLogitsGradientRows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
-        C max, sum, product;  // of exp(v - base_of(max)), and of that times dy
+        C max, sum, product;  // sum of e = exp(v - base_of(max)); product: sum of e dy
     };
     struct Row {
-        C max, factor, mean;  // 1 / s; sum y dy
+        C max, factor, mean;  // factor = 1 / s, mean = sum(y dy)
     };
     struct TileParams {
         C factor;
@@ -164,7 +164,7 @@ struct SeededGradientRows : WithNoise<T, SoftmaxOfLogitsGradientRows<T>> {
 
 }  // namespace op
 
-// Rows of `Full` operands along an axis, each beside the place of its first element, and the stream.
+// Rows of `Full` operands along an axis, the offset of each row's first element, and the random stream.
 template <class T, int Full>
 struct NoisyRows {
     RowAxes<Full, 1> axes;
@@ -188,7 +188,7 @@ struct NoisyRows {
         step = steps[axis];
         are_together = step == 1 && offset % Stream::kNumbers == 0 && shape[axis] % kVectorLanes<T> == 0;
     }
-    // F of rows, whose numbers follow.
+    // Runs F over the rows, which take consecutive random numbers.
     template <class F>
     F with(const typename F::Rows& rows) const {
         F f{rows};

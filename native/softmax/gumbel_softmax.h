@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax of logits with Gumbel noise, made from uniform numbers (Jang, Gu and Poole 2017; Maddison, Mnih and Teh 2017).
+// Softmax of logits with Gumbel noise from given uniform numbers (Jang, Gu and Poole 2017; Maddison, Mnih and Teh 2017).
 #pragma once
 
 #include <cmath>
@@ -13,19 +13,19 @@ namespace bk {
 
 namespace op {
 
-// x - ln(-ln u), with u kept inside (0, 1).
+// x - ln(-ln u), with u clamped into (0, 1).
 template <class T>
 BK_HD compute_t<T> with_gumbel_noise(compute_t<T> x, float u) {
     using C = compute_t<T>;
     constexpr C kLeast = std::is_same_v<C, double> ? C(1e-30) : C(1e-20);
     constexpr C kMost = C(1) - C(0x1p-24);  // the largest u of f32
     const C inside = math::select(C(u) < kLeast, kLeast, math::select(C(u) > kMost, kMost, C(u)));
-    // Of f32 the logarithm of the noise is accurate for the 16-bit types, too: beside u = 1 it is what the noise is made of.
+    // The logarithm has f32 accuracy for 16-bit types, too: near u = 1 its low bits decide the noise.
     return x - math::log<C>(-math::log<C>(inside));
 }
 
 template <class T>
-struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to make twice
+struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // one pass: noise costs too much to compute twice
     static constexpr bool kVectorizesAcrossRows = false;
     using C = compute_t<T>;
     using typename SoftmaxRows<T, false>::Row;
@@ -33,14 +33,14 @@ struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to mak
     BK_HD C transform(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
 };
 
-// 1 at the first largest element of a row, 0 elsewhere; a NaN is the largest.
+// 1 at the first maximum of a row, 0 elsewhere; a NaN is the maximum.
 template <class T>
 struct GumbelHardRows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         C value;
-        int32_t at, unused;  // unused: whole words of f64
+        int32_t at, unused;  // unused: pads to whole words with f64
     };
     using Row = Acc;
     using Cached = C;
@@ -79,7 +79,7 @@ inline Status require_temperature(double inv_tau) {
     return Status::kOk;
 }
 
-// The temperature is a float in the reference, also of f64; Tau may be double.
+// The reference passes the temperature as float even for f64; Tau may be double.
 template <class T, class Tau = float>
 struct GumbelSoftmax {
     int64_t numel;
@@ -121,7 +121,7 @@ private:
     }
 };
 
-// The gradient of softmax, times inv_tau.
+// dx = inv_tau times the gradient of softmax.
 template <class T, class Tau = float>
 struct GumbelSoftmaxBackward {
     int64_t numel;

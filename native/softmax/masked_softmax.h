@@ -11,17 +11,17 @@ namespace bk {
 
 namespace op {
 
-// A row of which nothing is kept has the largest -inf: 0, or -inf as logarithms, as PyTorch's attention has it.
+// A fully masked row has the maximum -inf and gives 0, or -inf as logarithms, as in PyTorch's attention.
 template <class T>
 struct MaskedSoftmaxRows : SoftmaxRows<T> {
     using typename SoftmaxRows<T>::C;
     using typename SoftmaxRows<T>::Acc;
     using typename SoftmaxRows<T>::Cached;
     struct Row : SoftmaxRows<T>::Row {
-        int64_t first_offset = 0;  // along the axis of queries, where that counts
+        int64_t first_offset = 0;  // position along the query axis, for causal masks
     };
 
-    static constexpr bool kVectorizesAcrossRows = false;  // rows differ in what is masked, which lanes know of no row but one
+    static constexpr bool kVectorizesAcrossRows = false;  // the mask differs by row, and lanes know one row only
     C scale;
     bool has_bias, has_mask, is_causal;
     int64_t query_offset;
@@ -42,7 +42,7 @@ struct MaskedSoftmaxRows : SoftmaxRows<T> {
     }
 };
 
-// What is masked has a y of 0, or of -inf, and no gradient.
+// Masked elements have y = 0, or -inf as logarithms, and no gradient.
 template <class T>
 struct MaskedSoftmaxBackwardRows : SoftmaxBackwardRows<T> {
     using typename SoftmaxBackwardRows<T>::C;
@@ -87,7 +87,7 @@ struct MaskedSoftmax {
         if (is_causal == 1 && (rank < 2 || softmax_axis != rank - 1))
             return fail(Status::kInvalidProblem, "is_causal is 1, but softmax_axis is %d, not the last of two axes or more",
                         softmax_axis);
-        constexpr int64_t kFar = int64_t{1} << 32;  // beyond it nothing changes
+        constexpr int64_t kFar = int64_t{1} << 32;  // larger offsets mask as this one does
         if (query_offset < -kFar || query_offset > kFar)
             return fail(Status::kInvalidProblem, "query_offset is %lld, must be within 2^32",
                         static_cast<long long>(query_offset));
@@ -102,15 +102,14 @@ struct MaskedSoftmax {
         f.has_mask = mask != nullptr;
         f.is_causal = is_causal == 1;
         f.query_offset = query_offset;
-        // What stands in for a bias or a mask that is not there is read, and not used: bytes of x at elements' offsets are in
-        // x.
+        // x stands in for an absent bias or mask: it is read at valid offsets, and not used.
         return map_rows(launch, rows(f.has_bias, f.has_mask), f,
                         inputs(x, f.has_bias ? bias : x, f.has_mask ? mask : reinterpret_cast<const uint8_t*>(x)), inputs(),
                         inputs<T>(nullptr), outputs(y), outputs());
     }
 
 private:
-    // The row's one number is not there, but has an offset: the position along the axis of queries.
+    // The input of one value per row is null; its offset is the position along the query axis.
     RowAxes<4, 1> rows(bool has_bias, bool has_mask) const {
         const auto full =
             rows_along<4>(rank, shape, softmax_axis,

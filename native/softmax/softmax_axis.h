@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the softmax ops share: the scalars and host arrays of their rows, with what must hold of them.
+// Rows of the softmax ops along an axis: scalars and host arrays, and their checks.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RepeatedStride {
     const int64_t* array;
 };
 
-// The axis in range, and the scalars that repeat what the host arrays say of it.
+// Checks that the axis is in range, and that the scalars agree with the host arrays.
 BK_COLD inline Status require_softmax_axis(int32_t rank, const int32_t* shape, int32_t axis, int32_t extent,
                                            std::initializer_list<RepeatedStride> strides) {
     BK_TRY(require_axis("softmax_axis", axis, rank));

@@ -11,9 +11,9 @@
 
 namespace bk::op {
 
-// exp(x - m) / s or x - m - ln s, with m the largest of a row and s the sum of exp(x - m). Each group of elements is reduced by
-// its own largest, so that one exponential an element is enough; groups meet in exp(m_group - m). Where elements are cheap to
-// read twice, the first pass finds m for all.
+// y = exp(x - m) / s or x - m - ln s, with m the row maximum and s the sum of exp(x - m). One pass (online softmax, Milakov
+// and Gimelshein 2018): each group of elements takes its own maximum, so that one exponential per element is enough, and
+// groups combine by exp(m_group - m). If elements are cheap to read twice, a first pass finds m.
 template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
     static constexpr bool kOnePass = !kTwice, kMapIsElementwise = kTwice, kVectorizesAcrossRows = true;
@@ -26,13 +26,13 @@ struct SoftmaxRows : RowDefaults {
         C max = 0, factor = 0;  // 1 / s, or ln s
     };
     struct TileParams {
-        C factor, base, log_sum;  // y = x factor - base - log_sum, where two of them change nothing
+        C factor, base, log_sum;  // y = x factor - base - log_sum; two of them are neutral
     };
     using Cached = C;
 
     bool log;
 
-    // What is subtracted: nothing from a group that has only -inf, whose exponentials are 0.
+    // The subtracted base: 0 for a group of -inf alone, whose exponentials are 0.
     static BK_HD C base_of(C max) { return math::select(max == -C(INFINITY), C(0), max); }
 
     template <class F, class Body>
@@ -66,7 +66,8 @@ struct SoftmaxRows : RowDefaults {
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum};  // no sums, or of the same base
+        if constexpr (kTwice)
+            return {math::max(a.max, b.max), a.sum + b.sum};  // the first pass has no sums; later ones share a base
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp_of_negative<T>(low.max - base_of(high.max))};
@@ -97,7 +98,7 @@ struct SoftmaxRows : RowDefaults {
     }
 };
 
-// scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
+// dx = scale y (dy - sum(y dy)), or scale (dy - exp(y) sum(dy)) for logarithms.
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
     static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true, kVectorizesAcrossRows = true;

@@ -13,14 +13,14 @@ namespace bk {
 
 namespace op {
 
-// tau by Newton's method on the convex sum of max(0, x - tau): from a tau that is too small, the elements above it give the
-// next one, until they are no fewer. All are relative to the row's largest, so that the sum of few of them has no rounding
-// to speak of; tau is at least the largest minus 1.
+// y = max(0, x - tau). Newton's method on the convex sum of y finds tau, at least max - 1: from a tau that is too small the
+// elements above it give the next one, until their number no longer falls. Values are relative to the row maximum, so that
+// the sum of a few of them hardly rounds.
 template <class T>
 struct SparsemaxRows : RowDefaults {
     using C = compute_t<T>;
     struct Acc {
-        C max, sum, count;  // the last two of the elements above tau
+        C max, sum, count;  // sum and count: of the elements above tau
     };
     struct Row {
         C max, tau, count;
@@ -38,7 +38,7 @@ struct SparsemaxRows : RowDefaults {
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             const C distance = x[i] - row.max;
-            const bool counts = !(distance <= row.tau);  // a NaN does, and makes tau NaN
+            const bool counts = !(distance <= row.tau);  // true for NaN, which makes tau NaN
             above[i] = math::select(counts, distance, C(0));
             one[i] = math::select(counts, C(1), C(0));
         }
@@ -62,7 +62,7 @@ struct SparsemaxRows : RowDefaults {
     }
 };
 
-// dy without its mean over the elements that y has, 0 elsewhere.
+// dx = dy minus its mean over the support of y, 0 elsewhere.
 template <class T>
 struct SparsemaxBackwardRows : RowDefaults {
     static constexpr bool kOnePass = true;

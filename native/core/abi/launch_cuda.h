@@ -81,7 +81,7 @@ inline Status fill_bytes(const Launch& launch, void* destination, int value, siz
     return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
 }
 
-// What launches ask of a device; all 0 if there is none.
+// Properties of a device that launches depend on; all 0 without a device.
 struct DeviceTraits {
     int16_t arch, sms;  // compute capability times ten, number of SMs
 
@@ -97,7 +97,7 @@ struct DeviceTraits {
     }
 };
 
-// Of the current device, cached per device.
+// Traits of the current device, cached per device.
 inline DeviceTraits device_traits() {
     constexpr int kMaxDevices = 64;
     static uint32_t known[kMaxDevices];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from global to shared memory that a thread does not wait for until it asks: cp.async (sm_80), in groups.
+// Asynchronous copies from global to shared memory: cp.async (sm_80), in groups.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace bk {
 
 BK_DEVICE uint32_t shared_address(const void* pointer) { return static_cast<uint32_t>(__cvta_generic_to_shared(pointer)); }
 
-// What the L2 cache should do with what is read: let it go first, or keep it.
+// The L2 cache policy of a read: evict first, or evict last.
 template <bool kReused>
 BK_DEVICE uint64_t cache_policy() {
     uint64_t policy;
@@ -21,7 +21,7 @@ BK_DEVICE uint64_t cache_policy() {
     return policy;
 }
 
-// 8 or 16 bytes, both sides aligned to as many.
+// Copies 8 or 16 bytes; both sides are aligned to that size.
 template <int kBytes>
 BK_DEVICE void start_copy(void* to, const void* from, uint64_t policy) {
     static_assert(kBytes == 8 || kBytes == 16, "what cp.async takes with a policy");
@@ -35,12 +35,12 @@ BK_DEVICE void start_copy(void* to, const void* from, uint64_t policy) {
                      : "memory");
 }
 
-// The first `bytes` of 16, and zeros for the rest; both sides are aligned to 16.
+// Copies the first `bytes` of 16 and writes zeros for the rest; both sides are aligned to 16.
 BK_DEVICE void start_copy_16(void* to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 
-// 4 bytes, or zeros for them.
+// Copies 4 bytes, or writes zeros.
 BK_DEVICE void start_copy_4(void* to, const void* from, bool is_there) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(is_there ? 4 : 0)
                  : "memory");
@@ -48,7 +48,7 @@ BK_DEVICE void start_copy_4(void* to, const void* from, bool is_there) {
 
 BK_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// All but the last kPending groups have arrived, the caller's own.
+// Waits until at most the last kPending of this thread's groups are in flight.
 template <int kPending>
 BK_DEVICE void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

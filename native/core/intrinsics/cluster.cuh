@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of a cluster: sm_90 and newer. A block that was launched without one is a cluster of its own.
+// Thread block clusters: sm_90 and newer. A block launched without a cluster is a cluster of one.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace bk {
 
-// Whether this library has code for clusters of blocks, which a chip that has them then runs.
+// Whether the library has code for clusters; chips with clusters then run it.
 constexpr bool kHasClusterCode = [] {
     for (const int arch : {__CUDA_ARCH_LIST__})
         if (arch >= 900) return true;
     return false;
 }();
 
-// Blocks of the largest cluster that every chip with clusters runs; 1 where there are none.
+// The portable maximum cluster size in blocks; 1 on chips without clusters.
 inline unsigned most_cluster_blocks() { return kHasClusterCode && device_arch() >= 90 ? 8 : 1; }
 
 BK_DEVICE int rank_in_cluster() {
@@ -25,7 +25,7 @@ BK_DEVICE int rank_in_cluster() {
     return static_cast<int>(rank);
 }
 
-// Waits for all threads of all blocks of the cluster; what they wrote is visible behind it.
+// Barrier over all threads of the cluster; their writes are visible after it.
 BK_DEVICE void sync_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of memory that are fetched into the L2 cache ahead of the loads that want them.
+// Prefetch of cache lines into L2, and the number of SMs as kernels see it (device_sms() of the host is the same).
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,16 @@
 
 namespace bk {
 
-constexpr int kLineBytes = 128;
+constexpr int kCacheLineBytes = 128;
 
-// The line that holds what `address` points to, which is not read.
-BK_DEVICE void prefetch_line([[maybe_unused]] const void* address) {
+// Fetches the cache line of `address` into L2; nothing is read.
+BK_DEVICE void prefetch_cache_line([[maybe_unused]] const void* address) {
 #if BK_ON_GPU
     asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
 }
 
-// Multiprocessors of the chip.
-BK_DEVICE unsigned multiprocessors() {
+BK_DEVICE unsigned num_sms() {
 #if BK_ON_GPU
     unsigned count;
     asm("mov.u32 %0, %%nsmid;" : "=r"(count));

@@ -23,7 +23,7 @@
 
 namespace bk {
 
-// All but very long rows stay in registers and are read once.
+// Rows stay in registers and are read once, very long ones excepted.
 constexpr bool kRowsStayOnChip = true;
 
 constexpr int kMostRowThreads = 1024;

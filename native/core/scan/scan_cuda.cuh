@@ -236,8 +236,8 @@ BK_DEVICE void prefetch_tile(const Inputs<In...>& in, const ScanGrid<Operands>& 
     int64_t offset[Operands] = {};
     grid.row(ticket % groups * kRows, offset);
     const auto prefetch = [&](const auto* row, int64_t step, int bytes) {
-        const int item = lane * (U == 1 ? 1 : kLineBytes / bytes);
-        if (item < items && begin + item < grid.length) prefetch_line(row + (begin + item) * step);
+        const int item = lane * (U == 1 ? 1 : kCacheLineBytes / bytes);
+        if (item < items && begin + item < grid.length) prefetch_cache_line(row + (begin + item) * step);
     };
     (prefetch(get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], static_cast<int>(sizeof(In))), ...);
 }
@@ -261,7 +261,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         __syncthreads();
         group = ticket % chain.groups;
         split = ticket / chain.groups;
-        const uint32_t later = ticket + kScanPrefetchDistance * multiprocessors();
+        const uint32_t later = ticket + kScanPrefetchDistance * num_sms();
         if (later < gridDim.x) prefetch_tile<N, U>(in, grid, chain.groups, later, each_in);
     } else if (grid.pass != ScanPass::kSingle) {
         const uint32_t groups = gridDim.x / (grid.splits - (grid.pass == ScanPass::kReduce));

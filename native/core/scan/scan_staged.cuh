@@ -133,14 +133,14 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedMinBlocks<kIsInnermost>
             if (has_row) *staged = from[item * grid.step[1]];
         });
     end_copy_group();
-    const uint32_t later = ticket + multiprocessors();
+    const uint32_t later = ticket + num_sms();
     if (kIsInnermost && is_dense && later < gridDim.x) {
-        constexpr int kCacheLineItems = kLineBytes / static_cast<int>(sizeof(T));
+        constexpr int kCacheLineItems = kCacheLineBytes / static_cast<int>(sizeof(T));
         int64_t ahead[2] = {};
         grid.row(later % chain.groups, ahead);
         const int64_t ahead_begin = int64_t{later / chain.groups} * Stage::kTileItems;
         for (int item = thread * kCacheLineItems; item < Stage::kTileItems; item += kStagedThreads * kCacheLineItems)
-            if (ahead_begin + item < grid.length) prefetch_line(in + ahead[1] + (ahead_begin + item) * grid.step[1]);
+            if (ahead_begin + item < grid.length) prefetch_cache_line(in + ahead[1] + (ahead_begin + item) * grid.step[1]);
     }
     wait_for_copies<0>();
     __syncthreads();

@@ -115,8 +115,8 @@ BK_DEVICE void prefetch_tile(const Matmul<T>& p, const matmul_result_t<T>* from,
 #pragma unroll 1
     for (int i = lane; i < rows; i += 32)
 #pragma unroll 1
-        for (int byte = 0; byte < width; byte += kLineBytes)
-            prefetch_line(first + (coord.row + i) * strides.row * bytes + byte);
+        for (int byte = 0; byte < width; byte += kCacheLineBytes)
+            prefetch_cache_line(first + (coord.row + i) * strides.row * bytes + byte);
 }
 
 // Rounds a stage of f32 operands to TF32 in place, by both warpgroups together, and stores the residuals: wgmma would

@@ -45,7 +45,7 @@ struct ScatterGradientTiling {
     }
 };
 
-// Where a fiber begins, and the operands' strides along it and between adjacent fibers.
+// The start of a fiber, and the operands' strides along it and between adjacent fibers.
 struct FiberWalk {
     using At = Offsets<8, uint64_t>;
     Walk<8, uint64_t> start_of;

@@ -169,8 +169,8 @@ public:
         int stages = 0;
         each([&](int slot, int64_t position) {
             if (slot >= grid_.staged) {
-                prefetch_line(get<0>(of_) + position);
-                if constexpr (kArrays > 1) prefetch_line(get<1>(of_) + position);
+                prefetch_cache_line(get<0>(of_) + position);
+                if constexpr (kArrays > 1) prefetch_cache_line(get<1>(of_) + position);
                 return;
             }
             for (; (stages + 1) * slots_per_stage() <= slot; ++stages) end_copy_group();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What core/abi/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
+// The choice of core/abi/arch.h if files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
 #include <cstdio>
 
 #include "core/abi/arch.h"

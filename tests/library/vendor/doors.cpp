@@ -130,7 +130,7 @@ void late() {
     REQUIRE(vendor_functions(&again) == Status::kOk && again == table);
 }
 
-// What is loaded is preferred to what is newer.
+// A loaded library is preferred to a newer one.
 void loaded_first() {
     library_of("libcublasLt.so.12");
     missing();
