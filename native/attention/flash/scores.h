@@ -74,8 +74,7 @@ BK_HD C capped_score(const ScoreRules& rules, C dot) {
 template <class T, class C>
 BK_HD C score_addend(const ScoreRules& rules, int64_t b, int64_t h, int64_t i, int64_t j) {
     C sum = 0;
-    if (rules.slopes != nullptr)
-        sum += static_cast<C>(rules.slopes[b * rules.slopes_step + h]) * static_cast<C>(j - i);
+    if (rules.slopes != nullptr) sum += static_cast<C>(rules.slopes[b * rules.slopes_step + h]) * static_cast<C>(j - i);
     if (rules.bias.values != Values::kNone) sum += value_at<T, C>(rules.bias, b, h, i, j);
     return sum;
 }
