@@ -250,7 +250,7 @@ BK_DEVICE void mainloop_promoted(float (&totals)[kColumns / 2], const Matmul<T>&
                                  int lane, int blocks) {
     using Tile = WgmmaTile<T, kColumns>;
     constexpr int kPart = kScaleBlock, kParts = kColumns / kPart;
-    static_assert(kSwizzleBytes == kScaleBlock && kColumns % kPart == 0, "a stage is of one block of terms");
+    static_assert(kSwizzleBytes == kScaleBlock && kColumns % kPart == 0, "a stage is of one block of K elements");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
 #pragma unroll 1
     for (int64_t step = 0; step < steps; ++step) {
