@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adjoint of a gather that copies an element to several places: y[c] is the sum of all x[p] that a map of each axis
+// Adjoint of a gather that copies an element to several positions: y[c] is the sum of all x[p] that a map of each axis
 // sends to c. It is the backward pass of pad and unfold (col2im).
 #pragma once
 

@@ -151,9 +151,9 @@ struct FunctorSum {
     }
     // Values that `count` adjacent items from an index on share; add_item() adds the item k behind that index.
     BK_HD auto items_from(int64_t index) const { return segment_at(fn, index, 0); }
-    template <class Piece, class... X>
-    BK_HD auto add_item(Acc& acc, const Piece& piece, int64_t k, X... x) const {
-        return add_selected(acc, as_pack(piece(k, x...)));
+    template <class Segment, class... X>
+    BK_HD auto add_item(Acc& acc, const Segment& segment, int64_t k, X... x) const {
+        return add_selected(acc, as_pack(segment(k, x...)));
     }
     BK_HD void settle(Acc& acc, int64_t items) const { combiner().settle(acc, items); }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return combiner().combine(a, b); }

@@ -46,7 +46,7 @@ BK_COLD double sum_scaled(const C* summands, int64_t count, double scale) {
 // Operand 0 of the loop is the summands. A scale other than 1 serves sums that are out of range.
 template <class C, int Operands>
 BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* pointers, double scale) {
-    double part[kMaxSumSegments];
+    double partial[kMaxSumSegments];
     const int64_t wanted = std::min<int64_t>(kMaxSumSegments, ceil_div<int64_t>(numel, 16 * kSumBlock));
     const int64_t length = ceil_div<int64_t>(ceil_div(numel, wanted), kSumBlock) * kSumBlock,
                   segments = ceil_div(numel, length);
@@ -55,19 +55,19 @@ BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* p
         int64_t step[Operands];
         std::fill_n(step, Operands, 1);
         for (int64_t s = begin; s < end; ++s) {
-            part[s] = 0;
+            partial[s] = 0;
             for (int64_t first = s * length; first < std::min((s + 1) * length, numel); first += kSumBlock) {
                 const int64_t count = std::min<int64_t>(kSumBlock, numel - first);
                 char* now[Operands] = {reinterpret_cast<char*>(summands)};
                 for (int k = 1; k < Operands; ++k) now[k] = pointers[k] + first * loop.size[k];
                 compute_span(loop, Operands, first, count, now, step);
                 std::fill(summands + count, summands + kSumBlock, C(0));
-                part[s] += scale == 1 ? static_cast<double>(sum_block(summands)) : sum_scaled(summands, count, scale);
+                partial[s] += scale == 1 ? static_cast<double>(sum_block(summands)) : sum_scaled(summands, count, scale);
             }
         }
     });
     double sum = 0;
-    for (int64_t s = 0; s < segments; ++s) sum += part[s];
+    for (int64_t s = 0; s < segments; ++s) sum += partial[s];
     return sum;
 }
 
