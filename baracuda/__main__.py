@@ -86,8 +86,8 @@ def ops(name: str | None, family: str | None) -> int:
 def cflags() -> int:
     """The compiler flags for the headers of C and C++: those in the package, or the checkout's."""
     package = pathlib.Path(__file__).resolve().parent
-    places = [package / "include", package.parent / "include", package.parent / "build" / "include"]
-    print(" ".join(f"-I{place}" for place in (places[:1] if places[0].exists() else places[1:])))
+    folders = [package / "include", package.parent / "include", package.parent / "build" / "include"]
+    print(" ".join(f"-I{folder}" for folder in (folders[:1] if folders[0].exists() else folders[1:])))
     return 0
 
 

@@ -22,7 +22,7 @@ _NOT_NEGATIVE = _Domain("must be >= 0", lambda value: value >= 0)
 _POSITIVE = _Domain("must be > 0", lambda value: value > 0)
 _FINITE = _Domain("must be finite and > 0", lambda value: 0 < value < math.inf)
 _PROBABILITY = _Domain("must be in [0, 1]", lambda value: 0 <= value <= 1)
-# By C's name of the number: for all ops, and for ops with a prefix.
+# Domains of numbers by their names in C: for all ops, and for ops with a prefix.
 _OF_ALL = {"eps": _NOT_NEGATIVE, "base": _FINITE, "label_smoothing": _PROBABILITY}
 _OF_OPS = {("loss_huber", "param"): _POSITIVE, ("loss_smooth_l1", "param"): _NOT_NEGATIVE}
 _ORDERED = {"hardtanh": ("p0", "p1")}  # function -> two numbers in ascending order

@@ -406,8 +406,8 @@ def _view(spec: Spec, name: str, array: Any) -> TensorRef:
 def _ffi_call(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]], *arrays: Any) -> Results:
     given = {name: _as_words(array, view.dtype) for (name, view), array in zip(views, arrays)}
     orders = {spec.arrays[position].name: order for position, order, _ in call.copies}
-    wholes = {spec.arrays[position].name: shape for position, _, shape in call.copies}
-    given = {n: jnp.broadcast_to(a, wholes[n]) if n in wholes and a.ndim <= len(wholes[n]) else a
+    full_shapes = {spec.arrays[position].name: shape for position, _, shape in call.copies}
+    given = {n: jnp.broadcast_to(a, full_shapes[n]) if n in full_shapes and a.ndim <= len(full_shapes[n]) else a
              for n, a in given.items()}  # fmt: skip
     given = {n: jnp.transpose(a, orders[n]) if n in orders and a.ndim == len(orders[n]) else a
              for n, a in given.items()}  # fmt: skip
@@ -424,7 +424,7 @@ def _ffi_call(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]]
     if call.clears:  # C adds to these
         aliases = {len(inputs) + k: k for k in range(len(result_types))}
         inputs += [jnp.zeros(struct.shape, struct.dtype) for struct in result_types]
-    position_of |= {count + k: len(inputs) + place for place, k in enumerate(results)}
+    position_of |= {count + k: len(inputs) + index for index, k in enumerate(results)}
     buffers = [*result_types, *([jax.ShapeDtypeStruct((call.workspace,), np.uint8)] if call.workspace else [])]
     sources, host = _sources(call, position_of, len(result_types))
     compute = jax.ffi.ffi_call(_jax_handler.TARGET, buffers, input_output_aliases=aliases, vmap_method="sequential")
@@ -457,9 +457,9 @@ def _sources(call: Prepared, position_of: Mapping[int, int], workspace: int) -> 
     words: list[int] = []
     host: list[int] = []
     constants = iter(call.constants)
-    for param, place in zip(call.row.params, call.order):
-        if place >= 0:
-            words += [OPERAND, position_of.get(call.slots[place], -1)]
+    for param, index in zip(call.row.params, call.order):
+        if index >= 0:
+            words += [OPERAND, position_of.get(call.slots[index], -1)]
             continue
         value = next(constants)
         if param.direction == "host":

@@ -171,7 +171,7 @@ def _choose(tried: list[tuple[str, str]]) -> Library:
     elif library := _first(_candidates("cuda"), "cuda", tried):
         return library
     if library := _first(_candidates("cpu"), "cpu", tried):
-        _log.info("CPU library %s; %s", library.path, "; ".join(f"{place}: {reason}" for place, reason in tried))
+        _log.info("CPU library %s; %s", library.path, "; ".join(f"{where}: {reason}" for where, reason in tried))
         return library
     raise LibraryNotFoundError("found no baracuda library; tried", tuple(tried))
 

@@ -2,7 +2,7 @@
 """Forward-mode autograd for PyTorch: tangents of results from tangents of arguments (Jacobian-vector products).
 
 Gradients with a formula are differentiated by PyTorch. Otherwise the tangent follows from the gradient: with a
-symmetric Jacobian the tangent takes the place of dy; if each result depends on its own elements, as in reductions and
+symmetric Jacobian the tangent replaces dy; if each result depends on its own elements, as in reductions and
 losses, it is the sum of derivatives times tangents; a function whose gradient reads none of its arguments is affine;
 GEMMs are multilinear.
 """

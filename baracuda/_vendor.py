@@ -32,7 +32,7 @@ def before(library: Library, op: str) -> None:
 
 
 def vendors(library: Library) -> dict[str, dict[str, Any]]:
-    """By cuda.pathfinder's name: `name`, `sonames`, `packages` (for CUDA 13 and for CUDA 12)."""
+    """Facts by the name for cuda.pathfinder: `name`, `sonames`, `packages` (for CUDA 13 and for CUDA 12)."""
     found: dict[str, dict[str, Any]] = library.build_info.get("vendors", {})
     return found
 

@@ -166,8 +166,8 @@ class _AwqLayout(Descriptor):
 
     @property
     def zero_words(self) -> int:
-        turn = 128 // self.group_size
-        return -(-(self.terms // self.group_size) // (8 * turn)) * turn
+        multiple = 128 // self.group_size
+        return -(-(self.terms // self.group_size) // (8 * multiple)) * multiple
 
     @property
     def scale_columns(self) -> int:

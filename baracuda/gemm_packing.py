@@ -17,7 +17,7 @@ from typing import Any
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 _MODULES = {"torch": "torch", "cupy": "cupy", "jaxlib": "jax.numpy", "jax": "jax.numpy"}
-_MARLIN = (0, 4, 7, 2, 5, 3, 6, 1)  # axes of (strip, half, pair, of pair, run, tile, block, column) as Marlin has them
+_MARLIN = (0, 4, 7, 2, 5, 3, 6, 1)  # axes of (K step, half, pair, of pair, run, tile, block, column) as Marlin has them
 _FROM_MARLIN = tuple(sorted(range(8), key=_MARLIN.__getitem__))
 
 
@@ -45,11 +45,11 @@ def marlin_pack(codes: Any, scales: Any, zeros: Any = None, *, group_size: int =
 
 def marlin_unpack(weight_packed: Any, scales: Any, *, group_size: int = 128) -> Any:
     """(codes, scales), what marlin_pack was given: codes of 0 to 15 as i32, whose zero point is 8."""
-    strips, words = _matrix("weight_packed", weight_packed)
-    k, n = 16 * strips, words // 2
-    _require("weight_packed", weight_packed, (strips, 2 * n))
+    steps, words = _matrix("weight_packed", weight_packed)
+    k, n = 16 * steps, words // 2
+    _require("weight_packed", weight_packed, (steps, 2 * n))
     _require("scales", scales, (_marlin_groups(k, n, group_size), n))
-    codes = _codes(weight_packed).reshape(strips, n // 64, 8, 4, 4, 2, 2, 2)
+    codes = _codes(weight_packed).reshape(steps, n // 64, 8, 4, 4, 2, 2, 2)
     return _axes(codes, _FROM_MARLIN).reshape(k, n), _marlin_scales(scales, group_size)
 
 
@@ -112,8 +112,8 @@ def _awq_groups(k: int, group_size: int) -> tuple[int, int]:
         raise InvalidProblemError(f"group_size is {group_size}, must be 64 or 128")
     if k % group_size or not k:
         raise InvalidProblemError(f"k is {k}, must be a multiple of group_size, {group_size}")
-    groups, turn = k // group_size, 128 // group_size
-    return groups, -(-groups // (8 * turn)) * turn
+    groups, multiple = k // group_size, 128 // group_size
+    return groups, -(-groups // (8 * multiple)) * multiple
 
 
 def _marlin_scales(scales: Any, group_size: int) -> Any:
@@ -127,14 +127,14 @@ def _marlin_scales(scales: Any, group_size: int) -> Any:
 def _words(codes: Any) -> Any:
     """Eight codes of the last axis to an i32, the first in the lowest bits."""
     words = codes[..., 0] & 15
-    for place in range(1, 8):
-        words = words | ((codes[..., place] & 15) << (4 * place))
+    for nibble in range(1, 8):
+        words = words | ((codes[..., nibble] & 15) << (4 * nibble))
     return words
 
 
 def _codes(words: Any) -> Any:
     words = _i32(words)
-    return _module(words).stack([(words >> (4 * place)) & 15 for place in range(8)], -1)
+    return _module(words).stack([(words >> (4 * nibble)) & 15 for nibble in range(8)], -1)
 
 
 def _range(signed: bool) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArgReduceKind, OpCategory, ReduceKind, ReduceToOp
 from baracuda.plan import Plan
 
-_PLACES = (ElementKind.I32, ElementKind.I64, ElementKind.U32)
+_INDEX_KINDS = (ElementKind.I32, ElementKind.I64, ElementKind.U32)
 
 
 class _AxisDescriptor(ShapedDescriptor):
@@ -323,7 +323,7 @@ class ArgReducePlan(ReducePlan):
     @classmethod
     def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
         """The op of the index dtype; for floats i64 has no suffix."""
-        return super().served(kind, element, output)[:1] if output in _PLACES else ()
+        return super().served(kind, element, output)[:1] if output in _INDEX_KINDS else ()
 
 
 class ReduceAxesPlan(Plan):

@@ -145,7 +145,7 @@ class RopeApplyThdDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RopeTablesBackwardDescriptor(Descriptor):
-    """Rows of (outer, num_places, inner, head_dim); the rows of a position (place) share its table entries."""
+    """Rows of (outer, num_places, inner, head_dim); the rows of a position share its table entries."""
 
     outer: int = descriptor.extent()
     num_places: int = descriptor.extent()

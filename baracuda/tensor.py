@@ -309,8 +309,8 @@ def _from_dlpack(obj: Any, name: str) -> TensorRef:
     view = _dlpack.export(obj, device)
     dtype = from_dlpack(*view.dtype, name)
     strides = contiguous_stride(view.shape) if view.strides is None else view.strides
-    place = None if device == "shared" else device
-    return _canonical(view.address, view.shape, dtype, strides, place, view.readonly, (obj, view.capsule))
+    known_device = None if device == "shared" else device
+    return _canonical(view.address, view.shape, dtype, strides, known_device, view.readonly, (obj, view.capsule))
 
 
 def _from_interface(interface: Any, obj: object, device: str, name: str) -> TensorRef:

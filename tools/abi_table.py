@@ -118,7 +118,7 @@ OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # key
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
-SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"
+SUMS_WORKSPACE = "partial sums over broadcast axes; with NULL sums are not split, and long ones are slow"
 SUMS = (
     ". A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64) and in a fixed order; it must not "
     "be an input."

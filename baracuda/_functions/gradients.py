@@ -60,7 +60,7 @@ class Gradient:
         }
 
     def read(self, needs: Mapping[str, bool]) -> list[str]:
-        """What the gradients of the needed arguments read, and autograd must save."""
+        """The arguments that gradients of the needed ones read, and autograd must save."""
         found = list(self.reads)
         for each in [each for name, each in self.separate.items() if needs.get(name)]:
             found += each.reads if isinstance(each, CompositeGradient) else [argument.name for argument in each.arrays]

@@ -18,7 +18,7 @@ from baracuda.plan import ParamPlan
 
 
 class _Reduced(Protocol):
-    """What a subclass of RowLossDescriptor has."""
+    """The members that a subclass of RowLossDescriptor has."""
 
     @property
     def n_rows(self) -> int: ...

@@ -194,9 +194,9 @@ MARLIN = {
 
 
 def awq_layout(k, group):
-    turn = 128 // group
+    multiple = 128 // group
     words = -(-(k // group) // 8)
-    return -(-words // turn) * turn
+    return -(-words // multiple) * multiple
 
 
 def awq(draw, m, oc, ic, group=128, split=1):

@@ -220,7 +220,7 @@ def test_errors(call, error, text):
         assert caught.value.symbol
 
 
-def test_addresses_are_checked_anew():
+def test_addresses_are_checked_every_time():
     """A cached call does not skip the checks of addresses."""
     x, b = np.arange(10, dtype=np.float32), np.ones(9, np.float32)
     bk.add(x[:-1], b, out=np.empty(9, np.float32))

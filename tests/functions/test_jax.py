@@ -124,8 +124,8 @@ def test_concatenate_and_stack(rng, axis):
         arrays = [array.astype(dtype) for array in (x, y, z)]
         for function in (bj.concatenate, bj.stack):
             expected = getattr(np, function.__name__)(arrays, axis=axis)
-            joined = functools.partial(function, axis=axis)
-            same([joined(arrays), jax.jit(joined)(arrays)], [expected] * 2)
+            on_axis = functools.partial(function, axis=axis)
+            same([on_axis(arrays), jax.jit(on_axis)(arrays)], [expected] * 2)
         parts = np.split(arrays[0], [1, 1, 3], axis)
         same(bj.split(jnp.asarray(arrays[0]), [1, 1, 3], axis=axis), parts)
     same([bj.concatenate([x, y.astype(np.float32)[:0]])], [x])
@@ -244,8 +244,8 @@ def test_without_64_bits():
     with jax.enable_x64(False):
         x = jnp.array([[3.0, 1.0, 2.0]])
         assert bj.argmax(x, axis=1).dtype == jnp.int32 and bj.argmax(x, axis=1).tolist() == [0]
-        values, places = bj.cummin_indices(x)
-        assert (values.tolist(), places.tolist()) == ([[3, 1, 1]], [[0, 1, 1]])
+        values, indices = bj.cummin_indices(x)
+        assert (values.tolist(), indices.tolist()) == ([[3, 1, 1]], [[0, 1, 1]])
         y = bj.rope(jnp.ones((1, 3, 4)), jnp.array([0, -1, 2**30]))
         np.testing.assert_array_equal(y, bk.rope(np.ones((1, 3, 4), np.float32), np.array([0, -1, 2**30])))
         logits, target = jnp.array([[1.0, 2.0], [0.5, 0.25]]), jnp.array([1, 0])

@@ -368,11 +368,11 @@ def test_gradients_of_concatenate(axis):
     """Lists of tensors have gradients, also second ones, with entries that need none, and under torch.compile."""
     rng = torch.Generator().manual_seed(3)
     x, y = [torch.rand(3, 4, generator=rng, dtype=torch.float64, requires_grad=True) for _ in range(2)]
-    joins = {
+    calls = {
         "concatenate": lambda m: lambda *parts: m([*parts, parts[0]], axis=axis),
         "stack": lambda m: lambda *parts: m(list(parts), axis=axis),
     }
-    for name, call in joins.items():
+    for name, call in calls.items():
         function = call(getattr(bt, name))
         assert torch.autograd.gradcheck(function, (x, y)) and torch.autograd.gradgradcheck(function, (x, y)), name
         assert torch.equal(torch.compile(function, backend="eager", fullgraph=True)(x, y), function(x, y)), name

@@ -134,8 +134,8 @@ def test_da_of_mul_needs_b_alone(rng):
 def test_dweight_of_prelu_needs_no_weight(rng):
     dy, x = (rng.integers(-8, 9, (3, 7)) for _ in range(2))
     plan = bk.PReluBackwardPlan.select(None, bk.PReluBackwardDescriptor((3, 7), 0, element=bk.f32))
-    for turn in (lambda view: view, lambda view: bk.TensorRef(view.ptr, (3, 7), bk.f32, (1, 3), owner=view)):
-        views = [turn(bk.upload(v if turn(bk.empty((3, 7))).is_dense else v.T.copy(), bk.f32)) for v in (dy, x)]
+    for arrange in (lambda view: view, lambda view: bk.TensorRef(view.ptr, (3, 7), bk.f32, (1, 3), owner=view)):
+        views = [arrange(bk.upload(v if arrange(bk.empty((3, 7))).is_dense else v.T.copy(), bk.f32)) for v in (dy, x)]
         dweight = bk.empty((3,))
         plan.run(None, None, bk.PReluBackwardArgs(*views, None, None, dweight))
         bk.synchronize()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a thread accumulates its terms: vectors of each input, lane by lane, along one axis or over several.
+// How a thread accumulates its items: vectors of each input, lane by lane, along one axis or over several.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace bk {
 
-// Whether a reducer of contiguous terms has no scalar kernel: the vector kernel loads unaligned inputs by elements.
+// Whether a reducer of contiguous items has no scalar kernel: the vector kernel loads unaligned inputs by elements.
 template <class R, class = void>
 constexpr bool kAlwaysVectors = false;
 template <class R>
@@ -33,11 +33,11 @@ BK_DEVICE void store_present(const Pack<Out*...>& out, const int64_t* offset, co
     ((get<O>(out) != nullptr ? store<N>(get<O>(out) + offset[O], get<O>(y)) : void()), ...);
 }
 
-// Whether adjacent terms share values that depend on their index, computed once a vector.
+// Whether adjacent items share values that depend on their index, computed once a vector.
 template <class R, class = void>
-constexpr bool kSharesTerms = false;
+constexpr bool kSharesItems = false;
 template <class R>
-constexpr bool kSharesTerms<R, std::void_t<decltype(std::declval<const R&>().terms_from(int64_t{0}))>> = !kIgnoresIndex<R>;
+constexpr bool kSharesItems<R, std::void_t<decltype(std::declval<const R&>().items_from(int64_t{0}))>> = !kIgnoresIndex<R>;
 
 // Adds a vector of each input, a lane to an accumulator, and stores what add() returns at `offset`.
 template <int N, class R, class Each, class... In, size_t... I>
@@ -56,10 +56,10 @@ BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t in
         }
     };
     bool are_added = false;
-    if constexpr (kSharesTerms<R> && N > 1) {
-        const auto terms = reducer.terms_from(index);
-        are_added = step == 1 && terms.count >= N;
-        if (are_added) each_lane([&](int lane, auto... value) { return reducer.add_term(acc[lane], terms, lane, value...); });
+    if constexpr (kSharesItems<R> && N > 1) {
+        const auto items = reducer.items_from(index);
+        are_added = step == 1 && items.count >= N;
+        if (are_added) each_lane([&](int lane, auto... value) { return reducer.add_item(acc[lane], items, lane, value...); });
     }
     if (!are_added) each_lane([&](int lane, auto... value) { return reducer.add(acc[lane], index + lane * step, value...); });
     if constexpr (Each::count > 0) store_present<N>(each.pointer, offset, y, typename Each::Indices{});
@@ -74,12 +74,12 @@ BK_DEVICE void start_lanes(const R& reducer, typename R::Acc (&acc)[N], const Wo
 }
 
 template <int N, class R>
-BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t terms) {
+BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t items) {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], terms, 0);
+    for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], items, 0);
 }
 
-// Adds terms [t, end) of one axis, `result_threads` apart: offsets advance by a constant, without a walk.
+// Adds items [t, end) of one axis, `result_threads` apart: offsets advance by a constant, without a walk.
 template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
@@ -106,8 +106,8 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
                 for (int k = 0; k < kOperands; ++k) offset[u][k] = cursor[k] + u * step[k];
                 x[u] = load_all<N, kAlwaysVectors<R>>(in, offset[u], grid.broadcast, inputs);
             }
-            if constexpr (kSharesTerms<R> && Each::count == 0) {
-                // Long terms are not unrolled, since the instruction cache of an SM is small.
+            if constexpr (kSharesItems<R> && Each::count == 0) {
+                // Long items are not unrolled, since the instruction cache of an SM is small.
 #pragma unroll 1
                 for (int u = 0; u < kUnroll; ++u) {
                     add_lanes<N>(reducer, acc, cursor[kOperands] + u * step[kOperands], lane_step, each, nullptr, x[0], inputs);
@@ -139,7 +139,7 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 template <int N, int k, class... In>
 using InputVector = Vec<std::decay_t<decltype(*get<k>(std::declval<const Pack<const In*...>&>()))>, N>;
 
-// Adds terms [t, end) of the segment at `base`, `result_threads` apart. Inputs behind the first, K, are broadcast or
+// Adds items [t, end) of the segment at `base`, `result_threads` apart. Inputs behind the first, K, are broadcast or
 // one a lane: broadcast_of() is called once for them.
 template <int N, class R, class Grid, class... In, size_t... K, size_t... M>
 BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in,
@@ -191,7 +191,7 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
     if (tail > 0) settle_lanes<N>(reducer, acc, tail);
 }
 
-// Adds terms [t, end) of several axes, `result_threads` apart; a walk finds their offsets.
+// Adds items [t, end) of several axes, `result_threads` apart; a walk finds their offsets.
 template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
@@ -225,7 +225,7 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     }
 }
 
-// Adds terms [t, end), `step` apart, once more for the accumulators that are lost.
+// Adds items [t, end), `step` apart, once more for the accumulators that are lost.
 template <int N, class R, class Walk, class... In, size_t... I>
 BK_DEVICE void recompute_lost(const R& reducer, typename R::Acc (&acc)[N], typename R::Acc (&again)[N],
                               const Pack<const In*...>& in, const int64_t* base, const Walk& walk, int64_t t, int64_t end,
@@ -249,7 +249,7 @@ BK_DEVICE void recompute_lost(const R& reducer, typename R::Acc (&acc)[N], typen
     }
 }
 
-// Adds terms [begin, end): whole segments, or a range within one.
+// Adds items [begin, end): whole segments, or a range within one.
 template <int N, class R, class Grid, class... In, size_t... I>
 BK_DEVICE void add_segments_broadcast([[maybe_unused]] const R& reducer, [[maybe_unused]] typename R::Acc (&acc)[N],
                                       [[maybe_unused]] const Pack<const In*...>& in, [[maybe_unused]] const int64_t* base,
