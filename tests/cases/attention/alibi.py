@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 SHAPES = {
     "one": (1, 1, 1, 1),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kv_cache_append."""
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 EXTENTS = ("batch", "heads", "new_len", "max_cache_len", "d_k", "d_v")
 POINTERS = ("k_new", "v_new", "cache_offsets", "k_cache", "v_cache")

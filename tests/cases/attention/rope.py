@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.angles import cos_sin
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 EXTENTS = ("batch", "heads", "seq", "head_dim")
 SHAPES = {

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 WORDS = ("outer", "places", "inner", "d")
 SHAPES = {  # outer, positions, inner, d

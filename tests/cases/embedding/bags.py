@@ -5,8 +5,8 @@ import dataclasses
 
 import numpy as np
 
-from .model import Array, Bad, Case, Expected, Idle, Problem
-from .segment import distribution
+from ..model import Array, Bad, Case, Expected, Idle, Problem
+from ..segment import distribution
 
 SUM, MEAN = 0, 1
 

@@ -5,10 +5,10 @@ import dataclasses
 
 import numpy as np
 
-from .embedding import MEAN, bag_backward, problems
-from .embedding_rows import NO_ROWS, embedding_backward, row_bad_calls, row_problems, valid_of
-from .embedding_weighted import bad, valid_by_bag, weighted
-from .model import Array, Bad, Case, Expected, Idle
+from ..model import Array, Bad, Case, Expected, Idle
+from .bags import MEAN, bag_backward, problems
+from .rows import NO_ROWS, embedding_backward, row_bad_calls, row_problems, valid_of
+from .weighted import bad, valid_by_bag, weighted
 
 
 def frequencies(problem):

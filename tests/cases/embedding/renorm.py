@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from .embedding import WIDTHS
-from .model import Bad, Case, Expected, Idle, Problem
-from .segment import DISTRIBUTIONS, distribution
+from ..model import Bad, Case, Expected, Idle, Problem
+from ..segment import DISTRIBUTIONS, distribution
+from .bags import WIDTHS
 
 
 def norms_of(weight, p):

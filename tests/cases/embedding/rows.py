@@ -3,9 +3,9 @@
 
 import numpy as np
 
-from .embedding import MEAN, NOTHING_OUT, WIDTHS, bad_calls, bag, problems, valid_by_bag
-from .model import Array, Bad, Case, Expected, Idle, Problem
-from .segment import DISTRIBUTIONS, distribution
+from ..model import Array, Bad, Case, Expected, Idle, Problem
+from ..segment import DISTRIBUTIONS, distribution
+from .bags import MEAN, NOTHING_OUT, WIDTHS, bad_calls, bag, problems, valid_by_bag
 
 
 def scalars_of(n, rows, dim, padding):

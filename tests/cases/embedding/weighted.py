@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from .embedding import MEAN, bad_calls, bag, bag_backward, problems
-from .model import Array, Bad, Case, Expected, Idle
+from ..model import Array, Bad, Case, Expected, Idle
+from .bags import MEAN, bad_calls, bag, bag_backward, problems
 
 
 def weighted(make):

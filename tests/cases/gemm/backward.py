@@ -5,10 +5,10 @@ import functools
 
 import numpy as np
 
+from ..model import Bad, Case, Expected, Idle, Problem
+from .epilogue import pitches
 from .gemm import LAYOUTS, drawn, matrix
-from .gemm_epilogue import pitches
-from .gemm_grouped import product
-from .model import Bad, Case, Expected, Idle, Problem
+from .grouped import product
 
 
 def gradients(draw, m, n, k, batch=1, *, layout=0, alpha=0.75, gap=0, apart=3, null=(), steps=None):

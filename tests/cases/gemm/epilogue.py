@@ -5,8 +5,8 @@ import functools
 
 import numpy as np
 
+from ..model import Bad, Case, Expected, Idle, Problem
 from .gemm import ACTIVATIONS, LAYOUTS, matrix, rounded_to_tf32
-from .model import Bad, Case, Expected, Idle, Problem
 
 BY_ACTIVATION = tuple(ACTIVATIONS.values())
 OPTIONAL = ("c", "bias", "row_bias", "row_scale", "column_scale", "r", "z")

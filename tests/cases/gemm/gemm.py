@@ -11,7 +11,7 @@ from harness.launch import ROWS
 from tools.oracle.functions.activations import gelu_tanh
 from tools.oracle.numerics import FP8, LARGEST, LIMITS, is_float, round_to
 
-from .model import Array, Bad, Case, Draw, Expected, Idle, Problem
+from ..model import Array, Bad, Case, Draw, Expected, Idle, Problem
 
 SIDES = 40  # random problems have M, N and K up to this
 

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
+from ..model import Array, Bad, Case, Expected, Idle, Problem
 from .gemm import matrix, round_to
-from .model import Array, Bad, Case, Expected, Idle, Problem
 
 LAYOUTS = ("rrr", "rcr")
 

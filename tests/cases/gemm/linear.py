@@ -3,9 +3,9 @@
 
 import numpy as np
 
+from ..model import Bad, Case, Expected, Idle, Problem
 from .gemm import drawn
-from .gemm_grouped import product
-from .model import Bad, Case, Expected, Idle, Problem
+from .grouped import product
 
 
 def gradients(draw, m, n, k, null=(), kind="normal"):

@@ -8,8 +8,8 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle.numerics import LIMITS
 
+from ..model import Array, Bad, Case, Expected, Idle, Problem
 from .gemm import ACTIVATIONS, IDLE, bad_calls
-from .model import Array, Bad, Case, Expected, Idle, Problem
 
 SIDES = 48
 

@@ -5,10 +5,10 @@ import functools
 
 import numpy as np
 
-from . import gemm_grouped
+from ..model import Array, Bad, Case, Expected, Idle, Problem
+from . import grouped as gemm_grouped
 from .gemm import matrix
-from .gemm_grouped import product
-from .model import Array, Bad, Case, Expected, Idle, Problem
+from .grouped import product
 
 LANES = {"f64": 2, "f32": 4, "f16": 8, "bf16": 8}  # elements of 16 bytes
 

@@ -6,8 +6,8 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle.numerics import is_float
 
+from ..model import Bad, Case, Expected, Idle, Problem
 from .gemm import LAYOUTS, bad_calls, drawn, matrix, round_to
-from .model import Bad, Case, Expected, Idle, Problem
 
 BLOCK = 128
 MATRICES, ROWS_AND_COLUMNS, BLOCKS = range(3)  # the C ABI's values

@@ -6,7 +6,7 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle.numerics import round_to
 
-from .model import Array, Bad, Case, Expected, Idle, Problem
+from ..model import Array, Bad, Case, Expected, Idle, Problem
 
 # --- 2:4 sparsity ---
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import LIMITS
 
-from .model import Bad, Case, Expected, Problem, strides_for
+from ..model import Bad, Case, Expected, Problem, strides_for
 
 SHAPES = {"plain": (3, 5, 7), "one": (1,), "row": (1000,), "rank0": (), "none": (0,), "large": (30011,)}
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
+from ..model import Array, Bad, Case, Expected, Idle, Problem, strides_for
 
 I32_MAX = 2**31 - 1
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from tools.oracle.numerics import bits_type, decode, itemsize
 
-from .elementwise.common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
-from .indexing_copies import index_array, pointers, some_indices
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from ..elementwise.common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .copies import index_array, pointers, some_indices
 
 I32_MAX = 2**31 - 1
 

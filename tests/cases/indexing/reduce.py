@@ -5,10 +5,10 @@ import numpy as np
 
 from tools.oracle.numerics import is_float, round_to
 
-from .indexing_sums import bad_calls, idle_calls
-from .indexing_sums import problems as scattered
-from .model import Bad, Case, Expected, Idle, strides_for
-from .segment import operand
+from ..model import Bad, Case, Expected, Idle, strides_for
+from ..segment import operand
+from .sums import bad_calls, idle_calls
+from .sums import problems as scattered
 
 ROW = "scatter_reduce{I}_{T}"
 SUM, PROD, MEAN, AMAX, AMIN = range(5)

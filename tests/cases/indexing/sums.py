@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .segment import DISTRIBUTIONS, distribution
+from ..model import Array, Bad, Case, Expected, Idle, Problem, strides_for
+from ..segment import DISTRIBUTIONS, distribution
 
 # Parameter names of each row: axis and extent, the updates' shape, their numel, updates, index and output.
 NAMES = {

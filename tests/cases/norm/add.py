@@ -5,8 +5,8 @@ import numpy as np
 
 from tools.oracle.numerics import COMPUTE, round_to
 
-from .model import Bad, Case, Expected, Problem, strides_for
-from .norm_rows import (
+from ..model import Bad, Case, Expected, Problem, strides_for
+from .rows import (
     BRIEF,
     EPS,
     axes_of,

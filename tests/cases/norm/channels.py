@@ -7,8 +7,8 @@ import numpy as np
 
 from tools.oracle.numerics import COMPUTE
 
-from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_scalars
+from ..model import Bad, Case, Expected, Idle, Problem
+from .rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_scalars
 
 OF_BATCH, OF_ITEM = 0, 1
 

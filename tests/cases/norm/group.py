@@ -5,8 +5,8 @@ import numpy as np
 
 from tools.oracle.numerics import COMPUTE
 
-from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_scalars
+from ..model import Bad, Case, Expected, Idle, Problem
+from .rows import EPS, floats, gradient, of_columns, statistics, with_scalars
 
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
 

@@ -5,9 +5,9 @@ import numpy as np
 
 from tools.oracle.numerics import COMPUTE, LARGEST, round_to
 
-from .model import Bad, Case, Expected, Problem
-from .norm_add import hosts_of, rows_of
-from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_scalars
+from ..model import Bad, Case, Expected, Problem
+from .add import hosts_of, rows_of
+from .rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_scalars
 
 EPS = float(np.float32(1e-12))  # rows whose eps is a float32 take exactly this
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 
 EPS = float(np.float32(1e-5))  # rows whose eps is a float32 take exactly this
 

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import BAD_POWERS, EXTREME, FLIPPED, PERMUTED, SKIP, is_thorough, values
-from .reductions import count_of, reduced
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .one_axis import BAD_POWERS, EXTREME, FLIPPED, PERMUTED, SKIP, is_thorough, values
+from .references import count_of, reduced
 
 
 def over(draw, shape, axes, kind="normal", x=None, y=None, null=(), outputs=None, **scalars):

@@ -7,9 +7,9 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import FLIPPED, PERMUTED, values
-from .reductions import WIDE, reduced
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .one_axis import FLIPPED, PERMUTED, values
+from .references import WIDE, reduced
 
 SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from tools.oracle.numerics import LARGEST, LIMITS, is_float, round_to
 
-from .model import Bad, Case, Idle, Problem, strides_for
-from .reductions import reduced
+from ..model import Bad, Case, Idle, Problem, strides_for
+from .references import reduced
 
 SKIP = 10**6  # an entry that is ignored
 

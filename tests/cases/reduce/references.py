@@ -8,7 +8,7 @@ import numpy as np
 
 from tools.oracle.numerics import LIMITS, is_float
 
-from .model import Expected
+from ..model import Expected
 
 WIDE = np.longdouble
 

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import PERMUTED
+from ..model import Array, Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import PERMUTED
 
 WORDS = {1: ("u8", 1), 2: ("u16", 1), 4: ("u32", 1), 8: ("u64", 1), 16: ("u64", 2)}
 

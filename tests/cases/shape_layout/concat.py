@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import MOVE_BRIEF, PERMUTED, of_each_width
 
 
 def problem_of(shape, axis, split, whole, operands, strides, null):

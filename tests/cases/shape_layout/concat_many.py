@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import MOVE_BRIEF, PERMUTED, of_each_width
 
 AXIS = "concat_dim"
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, of_each_width
-from .shape_pad import summed
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .pad import summed
+from .repeat import MOVE_BRIEF, of_each_width
 
 ENTRIES = ("kernel_size", "dilation", "padding", "steps")
 

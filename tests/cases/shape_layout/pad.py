@@ -8,9 +8,9 @@ import numpy as np
 
 from tools.oracle.numerics import decode
 
-from .elementwise.fill import BYTES_OR_BITS, value_of
-from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
+from ..elementwise.fill import BYTES_OR_BITS, value_of
+from ..model import Array, Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
 
 
 def move(draw, count, names, shape, entries, x=None, y=None, kind="normal"):

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 
 MOVE_BRIEF = ("plain", "large", "special")
 

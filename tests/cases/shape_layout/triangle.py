@@ -3,8 +3,8 @@
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .repeat import MOVE_BRIEF, PERMUTED, of_each_width
 
 
 def triangle(draw, shape, diagonal, x=None, y=None, kind="normal", strided=False):

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
-from .shape_pad import summed
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
+from .pad import summed
+from .repeat import MOVE_BRIEF, PERMUTED, of_each_width
 
 
 def unfolded(x, axis, size, step):

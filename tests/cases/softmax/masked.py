@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from .model import Array, Bad, Case, Expected, Problem, strides_for
+from ..model import Array, Bad, Case, Expected, Problem, strides_for
 from .softmax import (
     IDLE,
     LONG,

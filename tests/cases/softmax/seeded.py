@@ -8,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE, round_to
 from tools.oracle.philox import uniform
 
-from .model import Case, Expected, Problem, strides_for
+from ..model import Case, Expected, Problem, strides_for
 from .softmax import (
     BAD_TEMPERATURE,
     BRIEF,

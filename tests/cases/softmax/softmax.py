@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 
 # --- references, in float64 over the axis in front -------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cases import Draw
-from cases.gemm import ACTIVATIONS
-from cases.gemm_epilogue import WITHOUT_Z, gated
+from cases.gemm.epilogue import WITHOUT_Z, gated
+from cases.gemm.gemm import ACTIVATIONS
 from harness import OPS, launch
 from tools.oracle.numerics import round_to
 

@@ -6,8 +6,8 @@ import pytest
 
 import tolerances
 from cases import Draw
-from cases.norm_batch import training
-from cases.reduce import along
+from cases.norm.batch import training
+from cases.reduce.one_axis import along
 from harness import launch
 from tools.oracle.numerics import round_to
 

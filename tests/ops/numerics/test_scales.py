@@ -12,10 +12,16 @@ import numpy as np
 import pytest
 
 import tolerances
-from cases import CASES, Draw, norm_add, norm_batch, norm_channels, norm_group, norm_l2, norm_rows
-from cases.reduce import along
-from cases.reduce_axes import over
-from cases.reduce_backward import backward as reduction_backward
+from cases import CASES, Draw
+from cases.norm import add as norm_add
+from cases.norm import batch as norm_batch
+from cases.norm import channels as norm_channels
+from cases.norm import group as norm_group
+from cases.norm import l2 as norm_l2
+from cases.norm import rows as norm_rows
+from cases.reduce.axes import over
+from cases.reduce.backward import backward as reduction_backward
+from cases.reduce.one_axis import along
 from harness import OPS, launch
 from naming import each_row
 from tools.oracle.numerics import round_to

@@ -4,7 +4,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import Draw, embedding, embedding_dense, embedding_renorm, embedding_rows, embedding_weighted, segment
+from cases import Draw, segment
+from cases.embedding import bags, dense, renorm, weighted
+from cases.embedding import rows as embedding_rows
 from harness import ROWS
 from harness.strategies import bags_of, bounded, dtypes, indices, kinds, offsets, run, seeds, segments_of
 
@@ -13,17 +15,17 @@ widths = st.sampled_from(("i32", "i64"))
 BY_ROW = {
     "embedding{I}_{T}": embedding_rows.embedding,
     "embedding_backward{I}_{T}": embedding_rows.embedding_backward,
-    "embedding_dense_backward{I}_{T}": embedding_dense.rows_backward,
-    "embedding_sparse_backward{I}_{T}": embedding_dense.sparse(embedding_dense.rows_backward),
+    "embedding_dense_backward{I}_{T}": dense.rows_backward,
+    "embedding_sparse_backward{I}_{T}": dense.sparse(dense.rows_backward),
 }
 BY_BAG = {  # sums and means
-    "embedding_bag_last_offset{I}{O}_{T}": embedding.with_last_offset(embedding.bag),
-    "embedding_bag_last_offset_backward{I}{O}_{T}": embedding.with_last_offset(embedding.bag_backward),
-    "embedding_bag_weighted{I}{O}_{T}": embedding_weighted.forward,
-    "embedding_bag_weighted_backward{I}{O}_{T}": embedding_weighted.backward,
-    "embedding_bag_weights_backward{I}{O}_{T}": embedding_weighted.weights_backward,
-    "embedding_bag_dense_backward{I}{O}_{T}": embedding_dense.bags_backward,
-    "embedding_bag_sparse_backward{I}{O}_{T}": embedding_dense.sparse(embedding_dense.bags_backward),
+    "embedding_bag_last_offset{I}{O}_{T}": bags.with_last_offset(bags.bag),
+    "embedding_bag_last_offset_backward{I}{O}_{T}": bags.with_last_offset(bags.bag_backward),
+    "embedding_bag_weighted{I}{O}_{T}": weighted.forward,
+    "embedding_bag_weighted_backward{I}{O}_{T}": weighted.backward,
+    "embedding_bag_weights_backward{I}{O}_{T}": weighted.weights_backward,
+    "embedding_bag_dense_backward{I}{O}_{T}": dense.bags_backward,
+    "embedding_bag_sparse_backward{I}{O}_{T}": dense.sparse(dense.bags_backward),
     "embedding_bag_max{I}{O}_{T}": embedding_rows.without_end,
     "embedding_bag_max_last_offset{I}{O}_{T}": embedding_rows.with_end,
 }
@@ -64,7 +66,7 @@ def test_rows_of_maxima(library, data, dtype, index, seed, offset):
 @given(st.data(), dtypes, indices, seeds, offsets, st.sampled_from([0.5, 1.0, 2.0, 3.0, float("inf")]))
 def test_rows_cut_to_a_norm(library, data, dtype, index, seed, offset, p):
     slots, (n, d, rows, spread, kind) = {"T": dtype, "I": index}, segments_of(data)
-    problem = embedding_renorm.renorm(Draw(slots, seed), n, rows, d, p, spread, kind)
+    problem = renorm.renorm(Draw(slots, seed), n, rows, d, p, spread, kind)
     run(library, "embedding_renorm{I}_{T}", slots, problem, offset, (None, "full"))
 
 

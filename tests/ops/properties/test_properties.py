@@ -7,8 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import Draw, attention, embedding, scan, segment, shape_layout
+from cases import Draw, scan, segment
+from cases.attention import alibi
 from cases.elementwise import common, unary
+from cases.embedding import bags
+from cases.shape_layout import repeat
 from harness import FLOATS, INTEGERS, OPS
 from harness.strategies import (
     MOST_CELLS,
@@ -99,7 +102,7 @@ def test_repeat(library, data, dtype, seed, offset):
     if math.prod(shape) > MOST_CELLS:
         shape = tuple(min(i, o) for i, o in zip(shape, out_shape))
     x, y = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
-    problem = shape_layout.repeat(Draw({"T": dtype}, seed), shape, out_shape, x, y, data.draw(kinds))
+    problem = repeat.repeat(Draw({"T": dtype}, seed), shape, out_shape, x, y, data.draw(kinds))
     run(library, "repeat_{T}", {"T": dtype}, problem, offset)
 
 
@@ -112,7 +115,7 @@ def test_repeat_backward(library, data, dtype, seed, offset):
     if repeats and data.draw(st.integers(0, 9)) == 0:
         repeats = (0, *repeats[1:])
     dy, dx = data.draw(layouts(len(shape), broadcast=True)), data.draw(layouts(len(shape)))
-    problem = shape_layout.repeat_backward(Draw({"T": dtype}, seed), shape, repeats, dy, dx, data.draw(kinds))
+    problem = repeat.repeat_backward(Draw({"T": dtype}, seed), shape, repeats, dy, dx, data.draw(kinds))
     run(library, "repeat_backward_{T}", {"T": dtype}, problem, offset, (None, "full"))
 
 
@@ -149,7 +152,7 @@ def test_embedding_bag(library, data, dtype, index, seed, offset):
     if data.draw(st.booleans()):  # any offsets are safe
         wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
         options["move"] = lambda starts, total: wild
-    problem = embedding.bag(Draw(slots, seed), *extents, **options)
+    problem = bags.bag(Draw(slots, seed), *extents, **options)
     run(library, "embedding_bag{I}{O}_{T}", slots, problem, offset)
 
 
@@ -163,7 +166,7 @@ def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
         in_order = data.draw(st.booleans())
         options["move"] = lambda starts, total: np.sort(wild) if in_order else wild
         workspaces = (None, "full") if in_order else (None,)
-    problem = embedding.bag_backward(Draw(slots, seed), *extents, **options)
+    problem = bags.bag_backward(Draw(slots, seed), *extents, **options)
     run(library, "embedding_bag_backward{I}{O}_{T}", slots, problem, offset, workspaces)
 
 
@@ -172,9 +175,9 @@ def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
 def test_alibi(library, data, dtype, seed, offset):
     shape, kind = data.draw(shapes(st.just(4))), data.draw(kinds)
     slots = {"T": dtype}
-    run(library, "alibi_{T}", slots, attention.alibi(Draw(slots, seed), shape, kind), offset)
+    run(library, "alibi_{T}", slots, alibi.alibi(Draw(slots, seed), shape, kind), offset)
     null = data.draw(st.sampled_from([(), ("da",), ("dslope",)]))
-    problem = attention.alibi_backward(Draw(slots, seed), shape, kind, null)
+    problem = alibi.alibi_backward(Draw(slots, seed), shape, kind, null)
     run(library, "alibi_backward_{T}", slots, problem, offset, (None, "full"))
 
 

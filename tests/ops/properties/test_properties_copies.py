@@ -7,19 +7,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import (
-    Draw,
-    indexing_copies,
-    indexing_masked,
-    indexing_sums,
-    segment,
-    shape_concat_many,
-    shape_pad,
-    shape_reorder,
-    shape_triangle,
-    shape_windows,
-)
-from cases import shape_image_windows as images
+from cases import Draw, segment
+from cases.indexing import copies as indexing_copies
+from cases.indexing import masked as indexing_masked
+from cases.indexing import sums as indexing_sums
+from cases.shape_layout import concat_many as shape_concat_many
+from cases.shape_layout import image_windows as images
+from cases.shape_layout import pad as shape_pad
+from cases.shape_layout import reorder as shape_reorder
+from cases.shape_layout import triangle as shape_triangle
+from cases.shape_layout import windows as shape_windows
 from harness import FLOATS
 from harness.strategies import bounded, kinds, layouts, offsets, run, seeds, shapes
 

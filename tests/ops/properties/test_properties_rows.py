@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tolerances
-from cases import Draw, norm_rows, reduce_axes, scan, softmax, strides_for
+from cases import Draw, scan, strides_for
+from cases.norm import rows as norm_rows
+from cases.reduce import axes as reduce_axes
+from cases.softmax import softmax
 from harness import FLOATS, INTEGERS, OPS, launch
 from harness.strategies import NAMES, bounded, dtypes, layouts, offsets, run, seeds, shapes
 from tools.oracle.numerics import UNIT_ROUNDOFF
