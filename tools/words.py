@@ -53,7 +53,7 @@ ALLOWED = (
 # Prefixes of paths where a word has another meaning: diagonals of a matrix, a function of NumPy.
 ALLOWED_IN = {
     "native/core/copy/": ("band", "bands"), "native/shape_layout/": ("band", "bands"),
-    "tools/bench/problems/indexing_moves.py": ("place",),
+    "tools/bench/problems/indexing/moves.py": ("place",),
 }  # fmt: skip
 # Written by tools/gen_abi.py from the op tables.
 GENERATED = ("include/baracuda_kernels.h",)

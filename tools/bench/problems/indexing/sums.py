@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from tools.bench.check import compare, picks, sums
-from tools.bench.problems.embedding import distinct, one_hot_row, uniform, zipf
+from tools.bench.problems.embedding.bags import distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
 

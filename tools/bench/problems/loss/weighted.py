@@ -4,7 +4,7 @@
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
-from tools.bench.problems.loss import MEAN, UNITS, cells, whole
+from tools.bench.problems.loss.loss import MEAN, UNITS, cells, whole
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.loss_options import (
     full_poisson_target,

@@ -4,7 +4,7 @@
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, shape
-from tools.bench.problems.norm import EPS, cells, gradient
+from tools.bench.problems.norm.norm import EPS, cells, gradient
 from tools.bench.record import Bench, Bound, Operand
 
 # --- peers ----------------------------------------------------------------------------------------------------------

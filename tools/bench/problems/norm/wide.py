@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, shape
-from tools.bench.problems.norm import (
+from tools.bench.problems.norm.norm import (
     EPS,
     OF_ITEM,
     cells,

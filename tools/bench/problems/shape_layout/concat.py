@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.problems.shape_moves import DTYPES, Sizes, check_of, everywhere, peers, sizes_of
+from tools.bench.problems.shape_layout.moves import DTYPES, Sizes, check_of, everywhere, peers, sizes_of
 from tools.bench.record import Bench, Operand
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tools.bench.check import picks
-from tools.bench.problems.shape_moves import DTYPES, check_of, peers, sizes_of
+from tools.bench.problems.shape_layout.moves import DTYPES, check_of, peers, sizes_of
 from tools.bench.record import Bench, Operand
 
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, shape
-from tools.bench.problems.softmax import softmax
+from tools.bench.problems.softmax.softmax import softmax
 from tools.bench.record import Bench, Bound, Operand
 
 # --- peers ----------------------------------------------------------------------------------------------------------
