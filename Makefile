@@ -299,7 +299,7 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
 # DEMO_PART has the ops that the demo calls; tests/docs/test_demo.py compares both.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
-CHECKED := tests/ops tests/functions tests/plans $(foreach f,jax torch,--ignore-glob=tests/functions/test_$(f)*)
+CHECKED := tests/ops tests/functions tests/plans --ignore=tests/functions/frameworks
 TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
 DEMO_PART := FAMILIES="attention.attention embedding.bags segment.segment segment.segment_backward shape_layout.shape_layout elementwise.lerp" DTYPES=f32
 

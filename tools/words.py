@@ -54,7 +54,7 @@ ALLOWED = (
 # (an extent or argument of C, a property of a descriptor).
 ALLOWED_IN = {
     "native/core/copy/": ("band", "bands"), "native/shape_layout/": ("band", "bands"),
-    "tests/gpu_on_threads/copies.cpp": ("band", "bands"), "tools/bench/problems/indexing_moves.py": ("place",),
+    "tests/gpu_on_threads/copies.cpp": ("band", "bands"), "tools/bench/problems/indexing/moves.py": ("place",),
     "native/attention/": ("places",), "native/reduce/": ("place",), "native/gemm/w4.h": ("strips",),
     "baracuda/": ("strips",),
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 
 from tools.bench import __main__ as program
 from tools.bench import problems, sweep, timing
-from tools.bench.problems.softmax import forward
+from tools.bench.problems.softmax.softmax import forward
 from tools.bench.record import Bound, Sweep
 
 pytestmark = pytest.mark.unsanitized("the ops run in test_ops")

@@ -7,8 +7,8 @@ from gpu_tools import right_on_two_streams
 import baracuda as bk
 from baracuda import _vendor
 from cases import CASES, Draw
-from cases.gemm import LAYOUTS, RowTraits, product
-from cases.gemm_epilogue import OPTIONAL, epilogue, without
+from cases.gemm.epilogue import OPTIONAL, epilogue, without
+from cases.gemm.gemm import LAYOUTS, RowTraits, product
 from harness import OPS
 
 NAMES = (

@@ -59,6 +59,22 @@ def test_two_rows_of_one_name_are_refused(tmp_path, monkeypatch):
                 abi_table.read_all()
 
 
+def test_tables_of_a_family_are_in_its_subfolders(tmp_path, monkeypatch):
+    """A subfolder changes neither names nor their order; two tables of one name are refused."""
+    abi_table = importlib.import_module("abi_table")
+    row = "[{0}_{{T}}]\nT = f32\ntemplate = A\ninclude = a.h\nparams =\n    i64 numel\ndoc = a\n"
+    monkeypatch.setattr(abi_table, "ROOT", tmp_path)
+    for path in ("two/a.abi", "one/some/b.abi", "one/c.abi", "one/others/a_b.abi"):
+        table = tmp_path / "native" / path
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text(row.format(path.replace("/", "_").removesuffix(".abi")))
+    units = ["one.a_b", "one.b", "one.c", "two.a"]
+    assert [row.unit_of({"T": "f32"}) for row in abi_table.read_all()] == units
+    (tmp_path / "native" / "one" / "b.abi").touch()
+    with pytest.raises(abi_table.TableError, match=r"b\.abi is twice in native/one"):
+        abi_table.read_all()
+
+
 def test_header_declares_every_function_of_every_op(header):
     expected = set()
     renamed = {row.name for row in importlib.import_module("abi_table").read_all() if row.bytes_type}
@@ -242,7 +258,7 @@ def read_text(tmp_path):
         (tmp_path / "family").mkdir(exist_ok=True)
         table = tmp_path / "family" / "table.abi"
         table.write_text(text)
-        return {row.name: row for row in abi_table.read_table(table)}
+        return {row.name: row for row in abi_table.read_table(table, "family")}
 
     return read
 
