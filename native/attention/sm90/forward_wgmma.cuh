@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention on Hopper, after FlashAttention-3 (Shah et al. 2024). sm_90a alone.
 //
-// Persistent blocks of a producer warp and two or three consumer warpgroups. The producer loads a tile of 64 queries for
+// Blocks of a producer warp and two or three consumer warpgroups take tiles from a counter of the workspace, or one tile each
+// without one. The producer loads a tile of 64 queries for
 // each warpgroup, then keys and values in two rings of stages, from the last keys to the first. Each warpgroup multiplies
 // Q K^T of the next keys while it computes the softmax of the current ones, and P V with P in registers; an order barrier
 // lets one warpgroup's products run under the other's softmax. Scores are f32, P is rounded to T, outputs accumulate in
@@ -10,12 +11,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <type_traits>
 
 #include "attention/flash/scores.h"
 #include "attention/sm90/forward_wgmma.h"
 #include "attention/sm90/score_tile.cuh"
 #include "attention/sm90/softmax_tile.cuh"
 #include "attention/sm90/tile_order.h"
+#include "core/abi/workspace.h"
 #include "core/intrinsics/pipeline_state.cuh"
 #include "core/intrinsics/tensor_map.h"
 #include "core/intrinsics/tma.cuh"
@@ -34,9 +38,9 @@ struct ForwardTile {
     static constexpr int kQBoxes = (kDk + kBoxElements - 1) / kBoxElements, kVBoxes = (kDv + kBoxElements - 1) / kBoxElements;
     static constexpr int kQBytes = kQBoxes * kRows * kSwizzleBytes, kKBytes = kQBoxes * kKeys * kSwizzleBytes;
     static constexpr int kVBytes = kVBoxes * kKeys * kSwizzleBytes;
-    static constexpr int kBarriers = 2 + 4 * kStages;
-    static constexpr int kShared = kQBytes + kStages * (kKBytes + kVBytes) + kBarriers * 8 + 1024;
-    static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32, kConsumerRegisters = kConsumers == 2 ? 232 : 160;
+    static constexpr int kTileSlots = 2, kBarriers = 2 + 4 * kStages + 2 * kTileSlots;
+    static constexpr int kShared = kQBytes + kStages * (kKBytes + kVBytes) + kBarriers * 8 + kTileSlots * 4 + 1024;
+    static constexpr int kProducerRegisters = 32, kConsumerRegisters = kConsumers == 2 ? 240 : 160;
     static_assert(kKeys % 16 == 0 && kDk % 16 == 0 && kDv % 16 == 0, "wgmma takes 16 elements along k");
     static_assert(kShared <= 227 << 10, "a block's shared memory");
 };
@@ -45,6 +49,7 @@ struct ForwardMaps {
     TensorMap q, k, v;
     // Coordinates are multiplied by these: 0 along broadcast axes.
     int q_batch, q_head, k_batch, k_head, v_batch, v_head;
+    int left, right;  // of the band
 };
 
 // Keys of a tile's queries, as numbers of key tiles.
@@ -65,7 +70,8 @@ BK_DEVICE KeyTiles key_tiles_of(const ScoreRules& rules, const Sequence& s, int6
 template <class Tile>
 struct ForwardMemory {
     char *q, *k, *v;
-    uint64_t *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty;
+    uint64_t *q_full, *q_empty, *k_full, *k_empty, *v_full, *v_empty, *tile_full, *tile_empty;
+    int* tiles;  // numbers of the next tiles
 
     BK_DEVICE explicit ForwardMemory(char* base) {
         q = base + (1024 - shared_address(base) % 1024) % 1024;
@@ -77,6 +83,9 @@ struct ForwardMemory {
         k_empty = k_full + Tile::kStages;
         v_full = k_empty + Tile::kStages;
         v_empty = v_full + Tile::kStages;
+        tile_full = v_empty + Tile::kStages;
+        tile_empty = tile_full + Tile::kTileSlots;
+        tiles = reinterpret_cast<int*>(tile_empty + Tile::kTileSlots);
     }
     BK_DEVICE void init() const {
         constexpr int kWarps = Tile::kConsumers * kWarpgroup / 32;
@@ -88,18 +97,26 @@ struct ForwardMemory {
             init_barrier(k_empty + stage, kWarps);
             init_barrier(v_empty + stage, kWarps);
         }
+        for (int slot = 0; slot < Tile::kTileSlots; ++slot) {
+            init_barrier(tile_full + slot, 1);
+            init_barrier(tile_empty + slot, kWarps);
+        }
         publish_barriers();
     }
 };
 
 template <class Tile, class P>
-BK_DEVICE void produce(const P& p, const ForwardMaps& maps, const TileOrder& order, const ForwardMemory<Tile>& memory) {
-    PipelineState keys, values;
+BK_DEVICE void produce(const P& p, const ForwardMaps& maps, const TileOrder& order, int* counter,
+                       const ForwardMemory<Tile>& memory) {
+    PipelineState keys, values, slots;
     int q_parity = 1;
-    for (int64_t round = 0;; ++round) {
-        const int64_t index = order.index_of(round, blockIdx.x, gridDim.x);
-        if (round * gridDim.x >= order.count) break;
-        if (index >= order.count) continue;
+    for (int index = static_cast<int>(blockIdx.x), next;; index = next) {
+        wait_for_phase(memory.tile_empty + slots.stage, slots.parity ^ 1);
+        memory.tiles[slots.stage] = index;
+        arrive(memory.tile_full + slots.stage);
+        slots.advance(Tile::kTileSlots);
+        if (index >= order.count) break;
+        next = counter == nullptr ? order.count : static_cast<int>(gridDim.x) + atomicAdd(counter, 1);
         const QueryTile tile = order.tile(index);
         const Sequence s = sequence_of(p.lengths, tile.batch);
         const int64_t row = int64_t{tile.index} * Tile::kRows;
@@ -160,48 +177,32 @@ BK_DEVICE void start_values(float (&out)[Tile::kDv / 2], const uint32_t (&weight
     wgmma_commit();
 }
 
-// This thread's two rows of a tile, and which keys they see by the band.
-struct RowBand {
-    int low[2], high[2];    // of the two rows, inclusive
-    int all_low, all_high;  // keys in [all_low, all_high] are visible to all rows of the warpgroup
+// Band of a warpgroup's rows: key j is visible to row r if r - left <= j <= min(r + right, last), r shifted as the band is.
+struct TileBand {
+    int row;  // of this thread's first row
+    int last;
+
+    // Whether some row of the warpgroup does not see all of the keys [first, first + count).
+    BK_DEVICE bool has_edge(const ForwardMaps& maps, int row_in_warpgroup, int first, int count) const {
+        const int top = row - row_in_warpgroup;
+        return first < top + (kWarpgroupRows - 1) - maps.left || first + count - 1 > min(top + maps.right, last);
+    }
+    // Hides the scores of the keys that the band does not show.
+    template <int kCount>
+    BK_DEVICE void mask(float (&scores)[kCount], const ForwardMaps& maps, int first_column) const {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const int low = row + 8 * r - maps.left - first_column, high = min(row + 8 * r + maps.right, last) - first_column;
+#pragma unroll
+            for (int v = 2 * r; v < kCount; v += 4)
+#pragma unroll
+                for (int e = 0; e < 2; ++e) {
+                    const int key = v / 4 * 8 + e;
+                    if (key > high || key < low) scores[v + e] = -INFINITY;
+                }
+        }
+    }
 };
-
-BK_DEVICE int narrow_key(int64_t key) {
-    constexpr int64_t kMost = 1 << 30;
-    return static_cast<int>(key < -1 ? -1 : key > kMost ? kMost : key);
-}
-
-BK_DEVICE RowBand band_of_rows(const Band& band, const Sequence& s, int64_t first_row, int row_in_warpgroup) {
-    const int64_t shift = band_shift(band, s);
-    RowBand result;
-    for (int r = 0; r < 2; ++r) {
-        const int64_t i = first_row + row_in_warpgroup + 8 * r + shift;
-        result.low[r] = narrow_key(i - band.left);
-        const int64_t high = i + band.right;
-        result.high[r] = narrow_key(high < s.k_len - 1 ? high : s.k_len - 1);
-    }
-    result.all_low = narrow_key(first_row + kWarpgroupRows - 1 + shift - band.left);
-    const int64_t high = first_row + shift + band.right;
-    result.all_high = narrow_key(high < s.k_len - 1 ? high : s.k_len - 1);
-    return result;
-}
-
-// Hides the scores of the keys that the band does not show.
-template <int kCount>
-BK_DEVICE void mask_scores(float (&scores)[kCount], const RowBand& band, int first_key, int lane) {
-    const int first = first_key + lane % 4 * 2;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const int low = band.low[r] - first, high = band.high[r] - first;
-#pragma unroll
-        for (int v = 2 * r; v < kCount; v += 4)
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                const int key = v / 4 * 8 + e;
-                if (key > high || key < low) scores[v + e] = -INFINITY;
-            }
-    }
-}
 
 // Rounds probabilities to the A fragments of wgmma.
 template <class T, int kCount>
@@ -273,134 +274,141 @@ BK_DEVICE void store_lse(const LseView& lse, int64_t at, float natural, bool is_
         static_cast<f16*>(lse.data)[at] = narrow<f16>(value);
 }
 
+// Normalises and stores a warpgroup's outputs and lse.
+template <class T, class Tile>
+BK_DEVICE void store_tile(const AttentionForward<T>& p, const QueryTile& tile, const float (&out)[Tile::kDv / 2],
+                          const RowStatistics& statistics, float log2_scale, int warpgroup, int row_in_warpgroup, int lane) {
+    const Sequence s = sequence_of(p.lengths, tile.batch);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int64_t i = int64_t{tile.index} * Tile::kRows + warpgroup * kWarpgroupRows + row_in_warpgroup + 8 * r;
+        float sum = quad_sum(statistics.sum[r]), correction = 1;
+        float log2_max = statistics.max[r] == -INFINITY ? -INFINITY : statistics.max[r] * log2_scale;
+        if (p.rules.sinks != nullptr) {
+            const float sink = p.rules.sinks[tile.head] * kLog2E, largest = fmaxf(log2_max, sink);
+            correction = log2_max == -INFINITY ? 0.0f : exp2_approx(log2_max - largest);
+            sum = sum * correction + (sink == -INFINITY ? 0.0f : exp2_approx(sink - largest));
+            log2_max = largest;
+        }
+        const bool is_there = i < s.q_len, is_empty = log2_max == -INFINITY;
+        const float inverse = is_empty ? 0.0f : correction / sum;
+        store_output<T, Tile::kDv>(is_there ? p.y.at(tile.batch, tile.head, s.q_begin + i) : nullptr, out, r, inverse,
+                                   static_cast<int>(p.d_v), lane);
+        if (p.lse.data != nullptr && is_there && lane % 4 == 0)
+            store_lse(p.lse, tile.batch * p.lse.batch + tile.head * p.lse.head + (s.q_begin + i) * p.lse.row,
+                      is_empty ? p.lse.empty : log2_max * kLn2 + logf(sum), std::is_same_v<T, bf16>);
+    }
+}
+
 template <class T, class Tile, bool kIsGeneral>
-BK_DEVICE void consume(const AttentionForward<T>& p, const TileOrder& order, const ForwardMemory<Tile>& memory) {
-    constexpr int kKeys = Tile::kKeys, kThreads = Tile::kConsumers * kWarpgroup;
-    constexpr bool kIsOrdered = Tile::kConsumers == 2;
+BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, const TileOrder& order,
+                       const ForwardMemory<Tile>& memory) {
+    constexpr int kKeys = Tile::kKeys, kOrderThreads = 2 * kWarpgroup, kStages = Tile::kStages, kSlots = Tile::kTileSlots;
+    static_assert(kStages == 2 && kSlots == 2, "a counter's low bits are the stage and the parity");
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup, lane = thread % 32;
-    const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup, row_in_warpgroup = thread / 32 * 16 + lane / 4;
+    const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup, next_warpgroup = (warpgroup + 1) % Tile::kConsumers;
+    const int row_in_warpgroup = thread / 32 * 16 + lane / 4;
     const float log2_scale = kIsGeneral ? kLog2E : p.rules.scale * kLog2E;
     const uint32_t q = shared_address(memory.q) + static_cast<uint32_t>(warpgroup * (kWarpgroupRows * kSwizzleBytes));
-    PipelineState keys, values;
-    int q_parity = 0;
-    if (kIsOrdered && warpgroup == 1) order_barrier_arrive<kThreads>(0);
-    for (int64_t round = 0;; ++round) {
-        const int64_t index = order.index_of(round, blockIdx.x, gridDim.x);
-        if (round * gridDim.x >= order.count) break;
-        if (index >= order.count) continue;
-        const QueryTile tile = order.tile(index);
-        const Sequence s = sequence_of(p.lengths, tile.batch);
-        const int64_t tile_row = int64_t{tile.index} * Tile::kRows, first_row = tile_row + warpgroup * kWarpgroupRows;
-        if (tile_row >= s.q_len) continue;
-        const KeyTiles range = key_tiles_of<Tile>(p.rules, s, tile_row);
+    const auto release = [&](uint64_t* barrier) {
+        if (lane == 0) arrive(barrier);
+    };
+    // Tiles, tiles with keys, and steps along the keys so far; stage n % 2 is full for the n / 2-th time.
+    int tile_count = 0, loaded_tiles = 0, step = 0;
+    if (warpgroup == Tile::kConsumers - 1) order_barrier_arrive<kOrderThreads>(0);
+    for (;; ++tile_count) {
+        const volatile int* const slot = memory.tiles + tile_count % kSlots;
+        wait_for_phase(memory.tile_full + tile_count % kSlots, tile_count / kSlots % 2);
+        if (*slot >= order.count) break;
         RowStatistics statistics;
         float out[Tile::kDv / 2];
 #pragma unroll
         for (int v = 0; v < Tile::kDv / 2; ++v) out[v] = 0;
+        const QueryTile tile = order.tile(*slot);
+        const Sequence s = sequence_of(p.lengths, tile.batch);
+        const KeyTiles range = key_tiles_of<Tile>(p.rules, s, int64_t{tile.index} * Tile::kRows);
         if (range.end > range.first) {
-            const RowBand band = band_of_rows(p.rules.band, s, first_row, row_in_warpgroup);
+            const int first_row = tile.index * Tile::kRows + warpgroup * kWarpgroupRows + row_in_warpgroup;
+            const TileBand band{first_row + static_cast<int>(band_shift(p.rules.band, s)), static_cast<int>(s.k_len) - 1};
+            const bool has_neighbour = s.k_begin + s.k_len < p.lengths.total_k;
             float scores[kKeys / 2], factor[2];
             uint32_t weights[kKeys / 4];
-            const auto key_address = [&] {
-                return shared_address(memory.k) + static_cast<uint32_t>(keys.stage * Tile::kKBytes);
+            const auto wait_for_keys = [&](int at) { wait_for_phase(memory.k_full + at % kStages, at / kStages % 2); };
+            const auto key_address = [&](int at) {
+                return shared_address(memory.k) + static_cast<uint32_t>(at % kStages * Tile::kKBytes);
             };
-            const auto value_address = [&] {
-                return shared_address(memory.v) + static_cast<uint32_t>(values.stage * Tile::kVBytes);
+            const auto value_address = [&](int at) {
+                return shared_address(memory.v) + static_cast<uint32_t>(at % kStages * Tile::kVBytes);
             };
-            const auto release = [&](uint64_t* barrier) {
-                if (lane == 0) arrive(barrier);
-            };
-            const auto wait_for_values = [&](int n) {
-                wait_for_phase(memory.v_full + values.stage, values.parity);
-                const int64_t valid = s.k_len - int64_t{n} * kKeys;
-                if (valid < kKeys && s.k_begin + s.k_len < p.lengths.total_k)
-                    zero_values<Tile>(memory.v + values.stage * Tile::kVBytes, static_cast<int>(valid), thread, warpgroup);
+            const auto wait_for_values = [&](int at, int n) {
+                wait_for_phase(memory.v_full + at % kStages, at / kStages % 2);
+                if (has_neighbour && band.last < n * kKeys + kKeys - 1)
+                    zero_values<Tile>(memory.v + at % kStages * Tile::kVBytes, band.last + 1 - n * kKeys, thread, warpgroup);
             };
             const auto apply_rules = [&](int n) {
-                const int first_key = n * kKeys;
+                const int first_column = n * kKeys + lane % 4 * 2;
                 if constexpr (kIsGeneral)
-                    apply_general_rules<T>(scores, p.rules, s, {tile.batch, tile.head}, first_row + row_in_warpgroup,
-                                           first_key + lane % 4 * 2);
-                if (first_key < band.all_low || first_key + kKeys - 1 > band.all_high)
-                    mask_scores(scores, band, first_key, lane);
+                    apply_general_rules<T>(scores, p.rules, s, {tile.batch, tile.head}, first_row, first_column);
+                if (band.has_edge(maps, row_in_warpgroup, n * kKeys, kKeys)) band.mask(scores, maps, first_column);
             };
-            wait_for_phase(memory.q_full, q_parity);
-            wait_for_phase(memory.k_full + keys.stage, keys.parity);
-            start_scores<T, Tile>(scores, q, key_address());
+            wait_for_phase(memory.q_full, loaded_tiles % 2);
+            wait_for_keys(step);
+            start_scores<T, Tile>(scores, q, key_address(step));
             wgmma_wait<0>();
             keep_order(scores);
-            release(memory.k_empty + keys.stage);
-            keys.advance(Tile::kStages);
+            release(memory.k_empty + step % kStages);
             apply_rules(range.end - 1);
             statistics.update(scores, log2_scale, factor);
             round_weights<T>(weights, scores);
 #pragma unroll 1
-            for (int n = range.end - 2; n >= range.first; --n) {
-                wait_for_phase(memory.k_full + keys.stage, keys.parity);
-                if (kIsOrdered) order_barrier_wait<kThreads>(warpgroup);
-                start_scores<T, Tile>(scores, q, key_address());
-                wait_for_values(n + 1);
-                start_values<T, Tile>(out, weights, value_address());
-                if (kIsOrdered) order_barrier_arrive<kThreads>(1 - warpgroup);
+            for (int n = range.end - 2; n >= range.first; --n, ++step) {
+                wait_for_keys(step + 1);
+                order_barrier_wait<kOrderThreads>(warpgroup);
+                start_scores<T, Tile>(scores, q, key_address(step + 1));
+                wait_for_values(step, n + 1);
+                start_values<T, Tile>(out, weights, value_address(step));
+                order_barrier_arrive<kOrderThreads>(next_warpgroup);
                 wgmma_wait<1>();
                 keep_order(scores);
-                release(memory.k_empty + keys.stage);
-                keys.advance(Tile::kStages);
+                release(memory.k_empty + (step + 1) % kStages);
                 apply_rules(n);
                 statistics.update(scores, log2_scale, factor);
                 wgmma_wait<0>();
                 keep_order(out);
-                release(memory.v_empty + values.stage);
-                values.advance(Tile::kStages);
+                release(memory.v_empty + step % kStages);
                 rescale(out, factor);
                 round_weights<T>(weights, scores);
             }
             release(memory.q_empty);
-            q_parity ^= 1;
-            wait_for_values(range.first);
-            start_values<T, Tile>(out, weights, value_address());
+            wait_for_values(step, range.first);
+            start_values<T, Tile>(out, weights, value_address(step));
             wgmma_wait<0>();
             keep_order(out);
-            release(memory.v_empty + values.stage);
-            values.advance(Tile::kStages);
+            release(memory.v_empty + step % kStages);
+            ++step;
+            ++loaded_tiles;
         }
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const int64_t i = first_row + row_in_warpgroup + 8 * r;
-            float sum = quad_sum(statistics.sum[r]), log2_max = statistics.max[r] * log2_scale, correction = 1;
-            if (statistics.max[r] == -INFINITY) log2_max = -INFINITY;
-            if (p.rules.sinks != nullptr) {
-                const float sink = p.rules.sinks[tile.head] * kLog2E, largest = fmaxf(log2_max, sink);
-                correction = log2_max == -INFINITY ? 0.0f : exp2_approx(log2_max - largest);
-                sum = sum * correction + (sink == -INFINITY ? 0.0f : exp2_approx(sink - largest));
-                log2_max = largest;
-            }
-            const bool is_there = i < s.q_len, is_empty = log2_max == -INFINITY;
-            const float inverse = is_empty ? 0.0f : correction / sum;
-            store_output<T, Tile::kDv>(is_there ? p.y.at(tile.batch, tile.head, s.q_begin + i) : nullptr, out, r, inverse,
-                                       static_cast<int>(p.d_v), lane);
-            if (p.lse.data != nullptr && is_there && lane % 4 == 0)
-                store_lse(p.lse, tile.batch * p.lse.batch + tile.head * p.lse.head + (s.q_begin + i) * p.lse.row,
-                          is_empty ? p.lse.empty : log2_max * kLn2 + logf(sum), std::is_same_v<T, bf16>);
-        }
+        store_tile<T, Tile>(p, order.tile(*slot), out, statistics, log2_scale, warpgroup, row_in_warpgroup, lane);
+        __syncwarp();
+        release(memory.tile_empty + tile_count % kSlots);
     }
-    if (kIsOrdered && warpgroup == 0) order_barrier_wait<kThreads>(0);  // the other warpgroup's last arrival
+    if (warpgroup == 0) order_barrier_wait<kOrderThreads>(0);  // the last warpgroup's last arrival
 }
 
 template <class T, class Tile, bool kIsGeneral>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     forward_kernel(const __grid_constant__ AttentionForward<T> p, const __grid_constant__ ForwardMaps maps,
-                   const __grid_constant__ TileOrder order) {
+                   const __grid_constant__ TileOrder order, int* counter) {
     BK_LAUNCH_SHARED(uint4, shared_words);
     const ForwardMemory<Tile> memory(reinterpret_cast<char*>(shared_words));
     if (threadIdx.x == 0) memory.init();
     __syncthreads();
     if (threadIdx.x >= Tile::kConsumers * kWarpgroup) {
         reg_dealloc<Tile::kProducerRegisters>();
-        if (threadIdx.x == Tile::kConsumers * kWarpgroup) produce<Tile>(p, maps, order, memory);
+        if (threadIdx.x == Tile::kConsumers * kWarpgroup) produce<Tile>(p, maps, order, counter, memory);
     } else {
         reg_alloc<Tile::kConsumerRegisters>();
-        consume<T, Tile, kIsGeneral>(p, order, memory);
+        consume<T, Tile, kIsGeneral>(p, maps, order, memory);
     }
 }
 
@@ -432,13 +440,19 @@ Status launch_forward(const Launch& launch, const AttentionForward<T>& p, bool* 
         !map_heads(&maps.k, &maps.k_batch, &maps.k_head, p.k, p.d_k, key_rows, p.kv_heads, p.batch, Tile::kKeys) ||
         !map_heads(&maps.v, &maps.v_batch, &maps.v_head, p.v, p.d_v, key_rows, p.kv_heads, p.batch, Tile::kKeys))
         return Status::kOk;
+    const auto limit = [](int64_t distance) { return static_cast<int>(std::min<int64_t>(distance, 1 << 30)); };
+    maps.left = limit(p.rules.band.left);
+    maps.right = limit(p.rules.band.right);
     const int64_t tiles = ceil_div<int64_t>(lengths.q_len, Tile::kRows);
     const TileOrder order =
         TileOrder::of(p.batch, p.heads, p.heads / p.kv_heads, tiles, lengths.k_len * (p.d_k + p.d_v) * int64_t{sizeof(T)});
-    Grid grid{dim3(static_cast<unsigned>(std::min(order.count, device_sms()))), dim3(Tile::kThreads)};
+    int* const counter = order.count > device_sms() ? workspace_array<int>(launch, 1) : nullptr;
+    const int64_t blocks = counter == nullptr ? order.count : device_sms();
+    Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(Tile::kThreads)};
     grid.shared = Tile::kShared;
     *is_taken = true;
-    return launch_kernel(launch, grid, forward_kernel<T, Tile, kIsGeneral>, p, maps, order);
+    if (counter != nullptr) BK_TRY(fill_bytes(launch, counter, 0, sizeof(int)));
+    return launch_kernel(launch, grid, forward_kernel<T, Tile, kIsGeneral>, p, maps, order, counter);
 }
 
 // Whether the kernels serve the problem at all.
@@ -446,13 +460,14 @@ template <class T>
 bool suits_wgmma_forward(const AttentionForward<T>& p) {
     const ScoreRules& rules = p.rules;
     const Lengths& lengths = p.lengths;
-    constexpr int64_t kMostRows = 1 << 30, kFewestRows = 64;
+    constexpr int64_t kMostRows = 1 << 29, kFewestRows = 64;
     const bool is_served = lengths.page_ids == nullptr && p.weights.data == nullptr && rules.dropout.probability == 0 &&
                            rules.scale > 0 && p.d_k >= 8 && p.d_v >= 8 && p.d_k <= 256 && p.d_v <= 256;
     const bool is_addressed = suits_tma(p.q, p.d_k) && suits_tma(p.k, p.d_k) && suits_tma(p.v, p.d_v) && suits_tma(p.y, p.d_v);
     return is_served && is_addressed && lengths.q_len >= kFewestRows && lengths.k_len > 0 && lengths.total_q < kMostRows &&
            lengths.q_len < kMostRows && lengths.k_len < kMostRows && lengths.total_k < kMostRows && p.q.row > 0 &&
-           p.k.row > 0 && p.v.row > 0 && p.batch * p.heads < kMostRows;
+           p.k.row > 0 && p.v.row > 0 && std::abs(rules.band.shift) < kMostRows &&
+           p.batch * p.heads * ceil_div<int64_t>(lengths.q_len, kWarpgroupRows) < kMostRows;
 }
 
 }  // namespace bk

@@ -48,7 +48,7 @@ struct RowStatistics {
     float max[2] = {-INFINITY, -INFINITY};
     float sum[2] = {0, 0};  // of this thread's columns
 
-    // Turns a tile of scores into probabilities; factor[r] is what the sums and outputs so far are multiplied by.
+    // Replaces a tile of scores by probabilities; factor[r] is what the sums and outputs so far are multiplied by.
     template <int kCount>
     BK_DEVICE void update(float (&scores)[kCount], float log2_scale, float (&factor)[2]) {
         float offset[2];

@@ -46,7 +46,7 @@ BK_DEVICE void keep_order(float (&registers)[kCount]) {
 }
 
 // Synchronises the 128 threads of one consumer warpgroup.
-BK_DEVICE void sync_warpgroup(int warpgroup) { asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 6) : "memory"); }
+BK_DEVICE void sync_warpgroup(int warpgroup) { asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory"); }
 
 // Synchronises the consumer warpgroups, kThreads threads in all.
 template <int kThreads>
@@ -54,7 +54,8 @@ BK_DEVICE void sync_consumers() {
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
-// Warpgroup order barrier (ping-pong): two consumer warpgroups of kThreads in all issue wgmma alternately.
+// Warpgroup order barrier (ping-pong): consumer warpgroups issue wgmma in turn. A barrier counts kThreads, those of the
+// warpgroup that waits and of the one before it.
 template <int kThreads>
 BK_DEVICE void order_barrier_wait(int warpgroup) {
     asm volatile("bar.sync %0, %1;" ::"r"(warpgroup + 2), "n"(kThreads) : "memory");
@@ -86,6 +87,7 @@ struct Wgmma;
 #define BK_REGISTERS_48(c, d, i) BK_REGISTERS_32(c, d, i), BK_REGISTERS_16(c, d, i + 32)
 #define BK_REGISTERS_64(c, d, i) BK_REGISTERS_32(c, d, i), BK_REGISTERS_32(c, d, i + 32)
 #define BK_REGISTERS_96(c, d, i) BK_REGISTERS_64(c, d, i), BK_REGISTERS_32(c, d, i + 64)
+#define BK_REGISTERS_56(c, d, i) BK_REGISTERS_48(c, d, i), BK_REGISTERS_4(c, d, i + 48), BK_REGISTERS_4(c, d, i + 52)
 #define BK_REGISTERS_88(c, d, i) \
     BK_REGISTERS_64(c, d, i), BK_REGISTERS_16(c, d, i + 64), BK_REGISTERS_4(c, d, i + 80), BK_REGISTERS_4(c, d, i + 84)
 #define BK_REGISTERS_128(c, d, i) BK_REGISTERS_64(c, d, i), BK_REGISTERS_64(c, d, i + 64)
@@ -100,6 +102,10 @@ struct Wgmma;
     BK_OPERANDS_32     \
     ", "               \
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define BK_OPERANDS_56 \
+    BK_OPERANDS_48     \
+    ", "               \
+    "%48, %49, %50, %51, %52, %53, %54, %55"
 #define BK_OPERANDS_64                                                                 \
     BK_OPERANDS_32                                                                     \
     ", "                                                                               \
@@ -138,6 +144,7 @@ struct Wgmma;
 BK_WGMMA_16_BIT(f16, 32, 64, "m64n64k16", "f32.f16.f16", "%32", "%33", "%34", "%35", "%36")
 BK_WGMMA_16_BIT(f16, 40, 80, "m64n80k16", "f32.f16.f16", "%40", "%41", "%42", "%43", "%44")
 BK_WGMMA_16_BIT(f16, 48, 96, "m64n96k16", "f32.f16.f16", "%48", "%49", "%50", "%51", "%52")
+BK_WGMMA_16_BIT(f16, 56, 112, "m64n112k16", "f32.f16.f16", "%56", "%57", "%58", "%59", "%60")
 BK_WGMMA_16_BIT(f16, 64, 128, "m64n128k16", "f32.f16.f16", "%64", "%65", "%66", "%67", "%68")
 BK_WGMMA_16_BIT(f16, 88, 176, "m64n176k16", "f32.f16.f16", "%88", "%89", "%90", "%91", "%92")
 BK_WGMMA_16_BIT(f16, 96, 192, "m64n192k16", "f32.f16.f16", "%96", "%97", "%98", "%99", "%100")
@@ -145,6 +152,7 @@ BK_WGMMA_16_BIT(f16, 128, 256, "m64n256k16", "f32.f16.f16", "%128", "%129", "%13
 BK_WGMMA_16_BIT(bf16, 32, 64, "m64n64k16", "f32.bf16.bf16", "%32", "%33", "%34", "%35", "%36")
 BK_WGMMA_16_BIT(bf16, 40, 80, "m64n80k16", "f32.bf16.bf16", "%40", "%41", "%42", "%43", "%44")
 BK_WGMMA_16_BIT(bf16, 48, 96, "m64n96k16", "f32.bf16.bf16", "%48", "%49", "%50", "%51", "%52")
+BK_WGMMA_16_BIT(bf16, 56, 112, "m64n112k16", "f32.bf16.bf16", "%56", "%57", "%58", "%59", "%60")
 BK_WGMMA_16_BIT(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66", "%67", "%68")
 BK_WGMMA_16_BIT(bf16, 88, 176, "m64n176k16", "f32.bf16.bf16", "%88", "%89", "%90", "%91", "%92")
 BK_WGMMA_16_BIT(bf16, 96, 192, "m64n192k16", "f32.bf16.bf16", "%96", "%97", "%98", "%99", "%100")
@@ -205,6 +213,7 @@ BK_WGMMA_K_MAJOR(e5m2, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e5m2", "%64"
 #undef BK_OPERANDS_96
 #undef BK_OPERANDS_88
 #undef BK_OPERANDS_64
+#undef BK_OPERANDS_56
 #undef BK_OPERANDS_48
 #undef BK_OPERANDS_40
 #undef BK_OPERANDS_32
@@ -212,6 +221,7 @@ BK_WGMMA_K_MAJOR(e5m2, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e5m2", "%64"
 #undef BK_REGISTERS_96
 #undef BK_REGISTERS_88
 #undef BK_REGISTERS_64
+#undef BK_REGISTERS_56
 #undef BK_REGISTERS_48
 #undef BK_REGISTERS_40
 #undef BK_REGISTERS_32
