@@ -18,7 +18,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from baracuda._lib import Library, default_library, load
+from baracuda._library.loader import Library, default_library, load
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import (
     ElementKind,
@@ -104,15 +104,15 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
-    from baracuda._checks import checked as checked
-    from baracuda._functions.arrays import set_allocator as set_allocator
-    from baracuda._graphs import Graph as Graph
-    from baracuda._graphs import graph as graph
+    from baracuda._arrays.frameworks import set_allocator as set_allocator
+    from baracuda._call.checking import checked as checked
+    from baracuda._call.graphs import Graph as Graph
+    from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
-    from baracuda.gemm_packing import *  # noqa: F403
+    from baracuda.gemm.packing import *  # noqa: F403
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
     )
@@ -157,12 +157,12 @@ _OPS = {
         "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
         "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
-    "gemm_grouped": "GroupedGemm GroupedGemmBackward",
-    "gemm_pointers": "GemmPointers GroupedGemmPointers",
-    "gemm_scaled": "ScaledGemm",
-    "gemm_sums": "DenseSumsGemm",
-    "gemm_narrow": (
+    "gemm.dense": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
+    "gemm.grouped": "GroupedGemm GroupedGemmBackward",
+    "gemm.pointers": "GemmPointers GroupedGemmPointers",
+    "gemm.scaled": "ScaledGemm",
+    "gemm.sums": "DenseSumsGemm",
+    "gemm.narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "image": "AffineGrid2d",
@@ -247,13 +247,13 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
-_LAZY["set_allocator"] = "_functions.arrays"
-_LAZY["checked"] = "_checks"
+_LAZY["set_allocator"] = "_arrays.frameworks"
+_LAZY["checked"] = "_call.checking"
 _LAZY |= dict.fromkeys(
     ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
 )
-_LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
-_LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm_packing")
+_LAZY |= dict.fromkeys(("Graph", "graph"), "_call.graphs")
+_LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm.packing")
 _LAZY |= dict.fromkeys(
     (
         "as_strided",

@@ -26,7 +26,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MIN, as_integer
+from baracuda._call.scalars import INT32_MIN, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
 from baracuda.plan import Plan

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
+from baracuda._call.scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError

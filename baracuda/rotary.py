@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._optable import Op
-from baracuda._scalars import INT32_MAX, as_integer, as_real
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real
+from baracuda._library.op_table import Op
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import AttentionKind, OpCategory, RotaryPairing
