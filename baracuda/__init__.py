@@ -131,11 +131,11 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
-    from baracuda.rotary import LinearScaling as LinearScaling
-    from baracuda.rotary import LongRoPEScaling as LongRoPEScaling
-    from baracuda.rotary import RopeScaledTableBuilder as RopeScaledTableBuilder
-    from baracuda.rotary import YaRNScaling as YaRNScaling
+    from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
+    from baracuda.rotary.tables import LinearScaling as LinearScaling
+    from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
+    from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
+    from baracuda.rotary.tables import YaRNScaling as YaRNScaling
 
 __version__ = "0.1.0"
 
@@ -151,12 +151,12 @@ _OPS = {
     "elementwise.ternary": "Ternary TernaryBackward",
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
-    "embeddings": (
-        "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
-        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm "
-        "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
-        "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
+    "embeddings.bags": (
+        "EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward EmbeddingBagWeighted "
+        "EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingBagLastOffset "
+        "EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingBagSparseBackward EmbeddingBagMaxLastOffset"
     ),
+    "embeddings.rows": ("Embedding EmbeddingBackward EmbeddingRenorm EmbeddingDenseBackward EmbeddingSparseBackward"),
     "gemm.dense": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm.grouped": "GroupedGemm GroupedGemmBackward",
     "gemm.pointers": "GemmPointers GroupedGemmPointers",
@@ -211,16 +211,15 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
-    "reduce": (
-        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
-        "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
+    "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
+    "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
+    "reduce.to_shape": "ReduceTo ReduceToBackward",
+    "reduce.trace": "Trace TraceBackward",
+    "rotary.apply": (
+        "RopeApply RopeApplyBackward RopeApplyThd RopeApplyThdBackward RopeApplyInterleaved "
+        "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
-    "rotary": (
-        "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward "
-        "RopeApply RopeApplyBackward RopeApplyThd "
-        "RopeApplyInterleaved RopeApplyInterleavedBackward "
-        "RopeApplyThdBackward RopeTablesBackward"
-    ),
+    "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
     "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
@@ -249,9 +248,8 @@ _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward"
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
-_LAZY |= dict.fromkeys(
-    ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
-)
+_LAZY["ROPE_DEFAULT_BASE"] = "rotary.pairs"
+_LAZY |= dict.fromkeys(("LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary.tables")
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_call.graphs")
 _LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm.packing")
 _LAZY |= dict.fromkeys(

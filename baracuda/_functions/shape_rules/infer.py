@@ -45,7 +45,7 @@ from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
 from baracuda.elementwise.fill import FillDescriptor, stored_high
-from baracuda.embeddings import EmbeddingBagDescriptor
+from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction

@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embeddings: rows of a table by index, and bags of them.
-
-embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings).
-Its backward adds dout[n] to dweight[indices[n]].
-
-embedding_renorm: scales the indexed rows of a table down to a norm of at most max_norm; output may be weight.
-
-embedding_bag_max: the maximum of a bag's rows in each column, the first of equal ones, and its row; 0 and row -1
-for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
+"""Embedding bags: sums, means, weighted sums and maxima of the rows of each bag.
 
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
 count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: divided by the number of indices that count)
 to dweight[indices[k]]. embedding_bag_last_offset has one more offset, the end of the last bag. embedding_bag_weighted
-is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller
-zeroes gradients of tables. embedding_dense_backward and embedding_bag_dense_backward are the gradients of tables with
-all options, such as scale_grad_by_freq; embedding_sparse_backward and embedding_bag_sparse_backward give the sorted
-unique indexed rows, their gradients, and their count. indices and offsets are i32 or i64 each, and rows of maxima have
-the dtype of the offsets.
+is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights.
+
+embedding_bag_max: the maximum of a bag's rows in each column, the first of equal ones, and its row; 0 and row -1
+for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
+
+embedding_bag_dense_backward is the gradient of the table with all options, such as scale_grad_by_freq;
+embedding_bag_sparse_backward gives the sorted unique indexed rows, their gradients, and their count. Rows of maxima
+have the dtype of the offsets.
 """
 
 from __future__ import annotations
@@ -26,63 +21,20 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._call.scalars import INT32_MIN, as_integer
 from baracuda.descriptor import Descriptor
+from baracuda.embeddings.rows import PaddedDescriptor, optional_index
 from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
 from baracuda.plan import Plan
 
 
-def _optional_index(name: str, value: object) -> int | None:
-    return None if value is None else as_integer(name, value)
-
-
-class _PaddedDescriptor(Descriptor):
-    padding_idx: int | None
-
-    @property
-    def padding(self) -> int:
-        """padding_idx as C takes it: INT32_MIN matches no index."""
-        return INT32_MIN if self.padding_idx is None else self.padding_idx
-
-
 @dataclasses.dataclass(frozen=True)
-class EmbeddingDescriptor(_PaddedDescriptor):
-    num_embeddings: int = descriptor.extent()
-    embedding_dim: int = descriptor.extent()
-    num_indices: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
-    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingDenseBackwardDescriptor(_PaddedDescriptor):
-    """With scale_grad_by_freq each row's gradient is divided by the number of its indices."""
-
-    num_embeddings: int = descriptor.extent()
-    embedding_dim: int = descriptor.extent()
-    num_indices: int = descriptor.extent()
-    scale_grad_by_freq: bool = descriptor.flag()
-    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingRenormDescriptor(Descriptor):
-    """norm_type is the order of the norm, above 0, or infinity; max_norm is not negative."""
-
-    num_embeddings: int = descriptor.extent()
-    embedding_dim: int = descriptor.extent()
-    num_indices: int = descriptor.extent()
-    max_norm: float = descriptor.real()
-    norm_type: float = descriptor.real(default=2.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingBagDescriptor(_PaddedDescriptor):
+class EmbeddingBagDescriptor(PaddedDescriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
     num_bags: int = descriptor.extent()
     total_indices: int = descriptor.extent()
     mode: EmbeddingBagMode = descriptor.choice(EmbeddingBagMode)
-    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+    padding_idx: int | None = descriptor.checked(optional_index, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +47,7 @@ class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
+class EmbeddingBagWeightedDescriptor(PaddedDescriptor):
     """With include_last_offset offsets have num_bags + 1 entries; the last one is the end of the last bag."""
 
     num_embeddings: int = descriptor.extent()
@@ -103,7 +55,7 @@ class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
     num_bags: int = descriptor.extent()
     total_indices: int = descriptor.extent()
     include_last_offset: bool = descriptor.flag()
-    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+    padding_idx: int | None = descriptor.checked(optional_index, default=None)
 
     @property
     def offset_count(self) -> int:
@@ -125,12 +77,12 @@ class EmbeddingBagDenseBackwardDescriptor(EmbeddingBagDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingBagMaxDescriptor(_PaddedDescriptor):
+class EmbeddingBagMaxDescriptor(PaddedDescriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
     num_bags: int = descriptor.extent()
     total_indices: int = descriptor.extent()
-    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+    padding_idx: int | None = descriptor.checked(optional_index, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,50 +101,6 @@ class EmbeddingBagMaxBackwardDescriptor(Descriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
     num_bags: int = descriptor.extent()
-
-
-class EmbeddingPlan(Plan):
-    __slots__ = ()
-    op = "embedding{I}_{T}"
-    category = OpCategory.EMBEDDING
-    kind = EmbeddingKind.EMBEDDING
-    names: ClassVar = {"padding_idx": "padding", "out": "output"}
-
-
-class EmbeddingBackwardPlan(Plan):
-    __slots__ = ()
-    descriptor_base = EmbeddingDescriptor
-    op = "embedding_backward{I}_{T}"
-    category = OpCategory.EMBEDDING
-    kind = EmbeddingKind.EMBEDDING_BACKWARD
-    names: ClassVar = {"padding_idx": "padding"}
-
-
-class EmbeddingDenseBackwardPlan(Plan):
-    __slots__ = ()
-    op = "embedding_dense_backward{I}_{T}"
-    category = OpCategory.EMBEDDING
-    kind = EmbeddingKind.EMBEDDING_DENSE_BACKWARD
-    names: ClassVar = {"padding_idx": "padding"}
-
-
-class EmbeddingSparseBackwardPlan(Plan):
-    """After the first `count` entries rows are -1 and values 0."""
-
-    __slots__ = ()
-    descriptor_base = EmbeddingDenseBackwardDescriptor
-    op = "embedding_sparse_backward{I}_{T}"
-    category = OpCategory.EMBEDDING
-    kind = EmbeddingKind.EMBEDDING_SPARSE_BACKWARD
-    names: ClassVar = {"padding_idx": "padding"}
-
-
-class EmbeddingRenormPlan(Plan):
-    __slots__ = ()
-    op = "embedding_renorm{I}_{T}"
-    category = OpCategory.EMBEDDING
-    kind = EmbeddingKind.EMBEDDING_RENORM
-    names: ClassVar = {"out": "output"}
 
 
 class EmbeddingBagPlan(Plan):
