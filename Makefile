@@ -17,7 +17,7 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 # Patterns of sources: a family is a folder of native/, shared code is native/core/; both may have subfolders.
 NATIVE = $(wildcard native/*/$(1) native/*/*/$(1))
 TABLES := $(call NATIVE,*.abi)
-GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
+GENERATORS := baracuda/_library/param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A partial library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has its own directory. A choice of families
@@ -333,7 +333,7 @@ frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS
 	$(Q)$(if $(filter jax%,$(FRAMEWORKS)),$(MAKE) --no-print-directory jax)
 
 jax: gen ## the handler by which JAX calls the library, for the jaxlib that is installed
-	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda._jax_handler $(BUILD)/jax
+	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda.jax $(BUILD)/jax
 
 examples-node: $(BUILD)/node/.stamp ## what the example of Node needs, from npm; BARACUDA_EXAMPLES=all make test tries every language's
 
@@ -372,7 +372,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* baracuda/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
+             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) bindings ## ruff, mypy, the word list and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

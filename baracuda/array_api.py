@@ -65,8 +65,8 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
-from baracuda._functions.arrays import result_framework
-from baracuda._functions.call_meta import axes_of, axis_of
+from baracuda._arrays.frameworks import result_framework
+from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError

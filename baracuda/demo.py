@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
-from baracuda._console import exit_status
+from baracuda._cli.console import exit_status
 
 Array = np.ndarray[Any, Any]
 

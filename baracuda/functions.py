@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from baracuda._functions.spec import REQUIRED, Spec, specs
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 
 
 def __getattr__(name: str) -> Any:
@@ -40,10 +40,10 @@ def __dir__() -> list[str]:
 
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec, which calls a cached launcher or else Function.call."""
-    from baracuda._functions.arrays import KEYS
-    from baracuda._functions.copies import with_negative_pads
+    from baracuda._arrays.frameworks import KEYS
     from baracuda._functions.dispatch import Function, canonical, outer_key
     from baracuda._functions.matmul_broadcast import broadcasting
+    from baracuda._functions.shape_rules.copies import with_negative_pads
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]

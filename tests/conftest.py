@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import Op, ops
+from baracuda._library.op_table import Op, ops
 from harness import SANITIZED
 from naming import OpsOfRow
 

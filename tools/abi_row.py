@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 def _of_package(name: str) -> types.ModuleType:
     """Imports a module of the package alone: the package needs the generated modules."""
-    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / f"{name}.py"
+    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / "_library" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_param = _of_package("_param")
+_param = _of_package("param")
 
 PREFIX = "baracuda_kernels_"
 C_TYPES = {

@@ -403,7 +403,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
 
 
 def oplist_text(rows: list[Row]) -> str:
-    """One tuple per row, with the fields of baracuda._optable.Row."""
+    """One tuple per row, with the fields of baracuda._library.op_table.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', ""]
     lines.append("ROWS: tuple[tuple[object, ...], ...] = (")
     for row in rows:

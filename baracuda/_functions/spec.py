@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._optable import Row, rows
-from baracuda._param import Param
+from baracuda._library.op_table import Row, rows
+from baracuda._library.param import Param
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
@@ -116,7 +116,7 @@ class Spec:
     arrays: tuple[Argument, ...]
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    layout: str  # name of the shape rule (shape_rules.py)
+    layout: str  # name of the shape rule (shape_rules/infer.py)
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
     others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
-from baracuda._optable import CallRow, Row, rows
+from baracuda._library.op_table import CallRow, Row, rows
 
 Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
-# Shape rule (shape_rules.py) -> parameters that identify its rows; the first match counts.
+# Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),

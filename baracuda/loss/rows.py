@@ -11,7 +11,7 @@ import dataclasses
 from typing import ClassVar, Protocol
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
 from baracuda.plan import ParamPlan

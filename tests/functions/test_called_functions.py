@@ -10,7 +10,7 @@ import pytest
 import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
-from baracuda._param import SUFFIXES
+from baracuda._library.param import SUFFIXES
 from cases import CASES, Draw
 from cases.gemm.gemm import ACTIVATIONS
 from cases.reduce.references import reduced

@@ -20,7 +20,7 @@ import baracuda as bk
 from baracuda import functions
 from baracuda._functions import dispatch
 from baracuda._functions.spec import PLAN_ONLY, REQUIRED, specs
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from naming import Tries
 
 OFFSETS = np.array([0, 2, 6], np.int32)
@@ -63,7 +63,7 @@ def test_signature_and_help(name):
 
 
 def test_unknown_names():
-    for name in ("frobnicate", "_call", "specs", "functions_"):
+    for name in ("frobnicate", "_missing", "specs", "functions_"):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
             getattr(bk, name)
 

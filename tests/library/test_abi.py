@@ -402,8 +402,8 @@ def test_a_row_that_cannot_be_right(read_text, old, new, complaint):
 
 
 def test_the_python_table_is_that_of_the_rows():
-    optable = importlib.import_module("baracuda._optable")
-    for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
+    op_table = importlib.import_module("baracuda._library.op_table")
+    for ours, row in zip(op_table.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [tuple(p) for p in row.params], row.name
         for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
                      "leaves", "points", "indexes"):  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from cases.gemm.gemm import ACTIVATIONS
 from fakes import FakeLibrary, example_args, example_descriptor, example_plan, launch, raw
 from plan_tools import odd, values_of

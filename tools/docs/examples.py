@@ -13,7 +13,7 @@ import dataclasses
 import io
 import re
 
-from baracuda._describe import base
+from baracuda._cli.describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from tools.docs import ROOT, call_programs, plan_programs
 from tools.docs.groups import Group

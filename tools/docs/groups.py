@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from baracuda._describe import base
+from baracuda._cli.describe import base
 from tools.docs import ROOT
 
 from abi_row import Row  # isort: skip

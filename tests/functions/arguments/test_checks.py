@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _checks, memory
+from baracuda import memory
+from baracuda._call import checking
 from baracuda._functions.spec import specs
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from baracuda.dtypes import as_element
 from harness import ROOT, ROWS, samples
 from harness.child import child_environment
@@ -145,7 +146,7 @@ def test_a_mode_ends_with_its_context():
             bk.log(np.float32([-1]))
         with pytest.raises(bk.CheckError):
             bk.log(np.float32([-1]))
-    assert _checks.active is None
+    assert checking.active is None
     bk.log(np.float32([-1]))
     with pytest.raises(bk.InvalidProblemError, match="nan is 'no', must be one of ignore, raise"), bk.checked(nan="no"):
         pass
@@ -181,12 +182,12 @@ def test_what_a_graph_captures_is_left_alone(monkeypatch):
     """A copy would end the capture."""
     states = {7: (0, 1), 8: (0, 0)}
     runtime = type("Runtime", (), {"cudaStreamIsCapturing": staticmethod(lambda stream: states[stream])})
-    monkeypatch.setattr(_checks, "cuda_runtime", lambda: runtime)
-    monkeypatch.setattr(_checks, "download", lambda view, stream: memory.download(host, stream=None))
+    monkeypatch.setattr(checking, "cuda_runtime", lambda: runtime)
+    monkeypatch.setattr(checking, "download", lambda view, stream: memory.download(host, stream=None))
     host = bk.tensor(ids(0, 9))
     view = bk.TensorRef(host.ptr, (2,), bk.i32, device="cuda")
     row = ROWS_BY_NAME["segment_sum{I}_{T}"]
-    checks = _checks.Checks(False)
+    checks = checking.Checks(False)
     checks.before(row, {"num_segments": 3}, {"segment_ids": view}, {}, 7)
     with pytest.raises(bk.CheckError, match=r"segment_ids\[1\] is 9"):
         checks.before(row, {"num_segments": 3}, {"segment_ids": view}, {}, 8)

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _checks, functions
-from baracuda._functions.arrays import NUMPY
+from baracuda import functions
+from baracuda._arrays.frameworks import NUMPY
+from baracuda._call import checking
 from baracuda._functions.spec import specs
 from harness.samples import sample
 
@@ -26,12 +27,12 @@ def poison(monkeypatch):
 
         monkeypatch.setattr(NUMPY, "allocate", empty)
         monkeypatch.setattr(NUMPY, "empty", empty)
-        for forget in _checks.on_change:  # launchers cache the function that allocates
+        for forget in checking.on_change:  # launchers cache the function that allocates
             forget()
 
     yield set_pattern
     monkeypatch.undo()
-    for forget in _checks.on_change:
+    for forget in checking.on_change:
         forget()
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._describe import alike
+from baracuda._cli.describe import alike
 
 X = np.ones((3, 4), np.float32)
 

@@ -16,12 +16,12 @@ from jax.test_util import check_grads
 
 import baracuda as bk
 import baracuda.jax as bj
-from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
-from baracuda._functions.formulas import FORMULAS
-from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
-from baracuda._functions.gradients import gradient_of
+from baracuda._functions.gradients.composite import COMPOSITE_GRADIENTS
+from baracuda._functions.gradients.formulas import FORMULAS
+from baracuda._functions.gradients.gemm import GEMM_GRADIENTS
+from baracuda._functions.gradients.registry import gradient_of
 from baracuda._functions.spec import specs
-from baracuda._jax_calls import VJP_RULES
+from baracuda.jax._calls import VJP_RULES
 from harness import ROOT
 from harness.child import child_environment
 from harness.samples import grouped_products, sample
@@ -326,7 +326,7 @@ def test_unknown_symbols_are_refused():
 
 
 def test_the_handler_compiles_without_warnings(tmp_path):
-    command = [sys.executable, "-m", "baracuda._jax_handler", str(tmp_path)]
+    command = [sys.executable, "-m", "baracuda.jax", str(tmp_path)]
     environment = child_environment(JAX_PLATFORMS="cpu", CXX=f"{os.environ.get('CXX', 'g++')} -Werror")
     subprocess.run(command, env=environment, cwd=ROOT, check=True)
     assert len(list(tmp_path.glob("libbaracuda_jax-*.so"))) == 1

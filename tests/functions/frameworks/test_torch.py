@@ -14,12 +14,12 @@ import torch
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import VJP_RULES
-from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
-from baracuda._functions.formulas import FORMULAS
-from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
-from baracuda._functions.gradients import gradient_of, linear_partner
+from baracuda._functions.gradients.composite import COMPOSITE_GRADIENTS
+from baracuda._functions.gradients.formulas import FORMULAS
+from baracuda._functions.gradients.gemm import GEMM_GRADIENTS
+from baracuda._functions.gradients.registry import gradient_of, linear_partner
 from baracuda._functions.spec import specs
+from baracuda.torch._gradients import VJP_RULES
 from harness import ROOT
 from harness.child import child_environment
 from harness.samples import grouped_products, sample
@@ -342,7 +342,7 @@ def test_errors_and_names():
         _ = bt.frobnicate
     with pytest.raises(AttributeError, match="frobnicate"):
         _ = torch.ops.baracuda.frobnicate
-    assert set(dir(bt)) == {*specs(), *bt._torch_concat.FUNCTIONS, "register"}
+    assert set(dir(bt)) == {*specs(), *bt._concat.FUNCTIONS, "register"}
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
     np.testing.assert_array_equal(torch.ops.baracuda.neg(torch.ones(2)).numpy(), [-1, -1])
 

@@ -6,8 +6,8 @@ import torch
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autocast import policy
 from baracuda._functions.spec import specs
+from baracuda.torch._autocast import policy
 from harness.samples import sample
 
 

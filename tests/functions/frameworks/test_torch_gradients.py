@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of composite functions (baracuda/_functions/composite_gradients.py) beside PyTorch's autograd."""
+"""Gradients of composite functions (baracuda/_functions/gradients/composite.py) beside PyTorch's autograd."""
 
 import math
 

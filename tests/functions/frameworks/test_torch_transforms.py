@@ -12,9 +12,9 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import VJP_RULES
-from baracuda._functions.gradients import differentiated, gradient_of
+from baracuda._functions.gradients.registry import differentiated, gradient_of
 from baracuda._functions.spec import REQUIRED, specs
+from baracuda.torch._gradients import VJP_RULES
 from harness.samples import sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _optable
+from baracuda._library import op_table
 from cases import CASES, Draw
 from harness import OPS, ROOT, ROWS, launch
 from naming import Tries, each_row
@@ -112,7 +112,7 @@ def test_what_is_said_to_be_read_matters(library, op):
 
 
 def test_the_python_table_has_what_the_rows_have():
-    table = {row.name: row.reads for row in _optable.rows()}
+    table = {row.name: row.reads for row in op_table.rows()}
     assert table == {name: row.reads for name, row in ROWS.items()}
 
 

@@ -13,7 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Collection, Iterator
 
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from tools.bench.problems import elementwise
 from tools.bench.record import Bench, Sweep, row_named
 
