@@ -40,8 +40,11 @@ struct ForwardTile {
     static constexpr int kVBytes = kVBoxes * kKeys * kSwizzleBytes;
     static constexpr int kTileSlots = 2, kBarriers = 2 + 4 * kStages + 2 * kTileSlots;
     static constexpr int kShared = kQBytes + kStages * (kKBytes + kVBytes) + kBarriers * 8 + kTileSlots * 4 + 1024;
-    static constexpr int kProducerRegisters = 32, kConsumerRegisters = kConsumers == 2 ? 240 : 160;
+    // Registers of a thread: together no more than the launch's, or setmaxnreg would wait for ever.
+    static constexpr int kProducerRegisters = kConsumers == 2 ? 24 : 32, kConsumerRegisters = kConsumers == 2 ? 240 : 160;
     static_assert(kKeys % 16 == 0 && kDk % 16 == 0 && kDv % 16 == 0, "wgmma takes 16 elements along k");
+    static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= (kConsumers + 1) * (65536 / kThreads / 8 * 8),
+                  "setmaxnreg takes from the block's registers");
     static_assert(kShared <= 227 << 10, "a block's shared memory");
 };
 
