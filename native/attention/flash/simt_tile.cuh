@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of fused attention on FMA: the two products that all its kernels are made of. A block has 128 threads, 8 teams of
+// 16 lanes; a team owns kRows rows of a tile and a lane four of its 64 columns, so that each operand of a product is a
+// vector in registers and a product of vectors feeds 4 kRows FMAs. Operands arrive by chunks of 16, double-buffered in
+// shared memory, through registers: that way 16-bit elements are widened, transposed and zero-filled on the way.
+//
+// Any head dimension and any strides are served; rows are found by address, which serves pages and packed sequences.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+#include "core/types/vec.h"
+
+namespace bk::attention_simt {
+
+constexpr int kThreads = 128, kLanes = 16, kTeams = kThreads / kLanes;
+constexpr int kColumns = 64, kOwn = kColumns / kLanes;  // columns of a tile, and of a lane
+constexpr int kDepth = 16;                              // of a chunk
+
+// Rows of an operand in shared memory: `extent` elements each, null for a row of zeros. `has_vectors` says that each row
+// begins at a multiple of four elements.
+template <class T>
+struct Rows {
+    const T* const* row;
+    int extent;
+    bool has_vectors;
+};
+
+BK_DEVICE int team() { return static_cast<int>(threadIdx.x) / kLanes; }
+BK_DEVICE int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+
+// Position of element i at depth k of an operand of kWidth rows. Groups of four are permuted by k / 4, so that threads that
+// store elements of eight rows at four depths touch 32 banks.
+template <int kWidth>
+BK_DEVICE int staged_at(int k, int i) {
+    const int group = i / 4 ^ (2 * (k / 4) & (kWidth / 4 - 1));
+    return k * kWidth + group * 4 + i % 4;
+}
+
+// Position of the coefficient of a row and a column, by the column.
+template <int kRows>
+BK_DEVICE int coefficient_at(int column, int row) {
+    constexpr int kGroups = kRows * kTeams / 4, kMask = (kGroups < 8 ? kGroups : 8) - 1;
+    const int group = row / 4 ^ (column / 4 & kMask);
+    return column * (kRows * kTeams) + group * 4 + row % 4;
+}
+
+template <class T>
+BK_DEVICE Vec<T, 4> load_four(const T* row, int column, int extent, bool has_vectors) {
+    const bool is_whole = row != nullptr && column + 4 <= extent;
+    if (has_vectors) {
+        if (is_whole || row == nullptr || column >= extent) return load_if<4>(is_whole, row + column);
+    }
+    Vec<T, 4> four{};
+    if (row != nullptr) {
+        BK_UNROLL
+        for (int e = 0; e < 4; ++e)
+            if (column + e < extent) four.lane[e] = row[column + e];
+    }
+    return four;
+}
+
+template <class T>
+BK_DEVICE void store_four(T* row, int column, int extent, bool has_vectors, const compute_t<T>* values) {
+    if (has_vectors && column + 4 <= extent) {
+        Vec<T, 4> four;
+        BK_UNROLL
+        for (int e = 0; e < 4; ++e) four.lane[e] = narrow<T>(values[e]);
+        store<4>(row + column, four);
+        return;
+    }
+    BK_UNROLL
+    for (int e = 0; e < 4; ++e)
+        if (column + e < extent) row[column + e] = narrow<T>(values[e]);
+}
+
+// The calling thread's rows of a vector of shared memory.
+template <int kRows, class C, class At>
+BK_DEVICE void load_own_rows(C (&own)[kRows], const C* from, const At& at) {
+    constexpr int kVector = kRows < 4 ? kRows : 4;
+    BK_UNROLL
+    for (int r = 0; r < kRows; r += kVector) {
+        const auto vector = load<kVector>(from + at(team() * kRows + r));
+        BK_UNROLL
+        for (int v = 0; v < kVector; ++v) own[r + v] = vector.lane[v];
+    }
+}
+
+// Writes a thread's elements of a tile of coefficients.
+template <int kRows, class C>
+BK_DEVICE void store_coefficients(C* coefficients, const C (&own)[kRows][kOwn]) {
+    constexpr int kVector = kRows < 4 ? kRows : 4;
+    BK_UNROLL
+    for (int c = 0; c < kOwn; ++c) {
+        BK_UNROLL
+        for (int r = 0; r < kRows; r += kVector) {
+            Vec<C, kVector> vector;
+            BK_UNROLL
+            for (int v = 0; v < kVector; ++v) vector.lane[v] = own[r + v][c];
+            store<kVector>(coefficients + coefficient_at<kRows>(lane() * kOwn + c, team() * kRows + r), vector);
+        }
+    }
+}
+
+// Elements of a buffer of chunks, of which there are two.
+template <int kRows, int kOut>
+constexpr int kChunkElements =
+    kDepth * (kRows * kTeams + kColumns > kOut * kColumns ? kRows * kTeams + kColumns : kOut * kColumns);
+
+// sum[r][c] = a_r . b_c for rows of a and b. The caller has passed a barrier since it wrote the rows' addresses and last
+// read `staged`; the block passes another one behind the last read.
+template <int kRows, int kOut, class T, class C>
+BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[kRows][kOwn]) {
+    constexpr int kTileRows = kRows * kTeams, kVectors = kDepth / 4;
+    constexpr int kA = (kTileRows * kVectors + kThreads - 1) / kThreads, kB = kColumns * kVectors / kThreads;
+    const int thread = static_cast<int>(threadIdx.x), depth = thread % kVectors * 4;
+    Vec<T, 4> next_a[kA], next_b[kB];
+    const auto fetch = [&](int k) {
+        BK_UNROLL
+        for (int u = 0; u < kA; ++u) {
+            const int row = (thread + u * kThreads) / kVectors;
+            if (row < kTileRows) next_a[u] = load_four(a.row[row], k + depth, a.extent, a.has_vectors);
+        }
+        BK_UNROLL
+        for (int u = 0; u < kB; ++u)
+            next_b[u] = load_four(b.row[(thread + u * kThreads) / kVectors], k + depth, b.extent, b.has_vectors);
+    };
+    const auto stage = [&](C* to) {
+        BK_UNROLL
+        for (int u = 0; u < kA; ++u) {
+            const int row = (thread + u * kThreads) / kVectors;
+            BK_UNROLL
+            for (int e = 0; e < 4; ++e)
+                if (row < kTileRows) to[staged_at<kTileRows>(depth + e, row)] = widen_lane(next_a[u], e);
+        }
+        BK_UNROLL
+        for (int u = 0; u < kB; ++u) {
+            BK_UNROLL
+            for (int e = 0; e < 4; ++e)
+                to[kDepth * kTileRows + staged_at<kColumns>(depth + e, (thread + u * kThreads) / kVectors)] =
+                    widen_lane(next_b[u], e);
+        }
+    };
+    BK_UNROLL
+    for (int r = 0; r < kRows; ++r)
+        for (int c = 0; c < kOwn; ++c) sum[r][c] = 0;
+    if (a.extent == 0) return;
+    fetch(0);
+    stage(staged);
+    __syncthreads();
+    int phase = 0;
+    for (int k = 0; k < a.extent; k += kDepth, phase ^= 1) {
+        const bool has_next = k + kDepth < a.extent;
+        if (has_next) fetch(k + kDepth);
+        const C *const of_a = staged + phase * kChunkElements<kRows, kOut>, *const of_b = of_a + kDepth * kTileRows;
+        BK_UNROLL
+        for (int d = 0; d < kDepth; ++d) {
+            C x[kRows];
+            load_own_rows(x, of_a, [d](int row) { return staged_at<kTileRows>(d, row); });
+            const auto y = load<kOwn>(of_b + staged_at<kColumns>(d, lane() * kOwn));
+            BK_UNROLL
+            for (int r = 0; r < kRows; ++r) {
+                BK_UNROLL
+                for (int c = 0; c < kOwn; ++c) sum[r][c] += x[r] * y.lane[c];
+            }
+        }
+        if (has_next) stage(staged + (phase ^ 1) * kChunkElements<kRows, kOut>);
+        __syncthreads();
+    }
+}
+
+// sum[r][] += coefficient(r, c) x_c over the first `count` columns c, for elements `first` to first + 64 kOut of x's rows. A
+// lane owns four of each 64. A coefficient of 0 hides its row even if that holds infinities or NaN: chunks that do take
+// a slower loop. Barriers as in multiply(); the coefficients are written before the first.
+template <int kRows, int kOut, class T, class C>
+BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, int count, C* staged,
+                          C (&sum)[kRows][kOut * kOwn]) {
+    constexpr int kVectors = kOut * kColumns / 4, kX = kDepth * kVectors / kThreads;
+    const int thread = static_cast<int>(threadIdx.x);
+    Vec<T, 4> next[kX];
+    const auto fetch = [&](int c) {
+        BK_UNROLL
+        for (int u = 0; u < kX; ++u) {
+            const int v = thread + u * kThreads;
+            next[u] = load_four(x.row[c + v / kVectors], first + v % kVectors * 4, x.extent, x.has_vectors);
+        }
+    };
+    const auto stage = [&](C* to) {
+        C residual = 0;  // of x - x: NaN if an element is not finite
+        BK_UNROLL
+        for (int u = 0; u < kX; ++u) {
+            Vec<C, 4> four;
+            BK_UNROLL
+            for (int e = 0; e < 4; ++e) {
+                four.lane[e] = widen_lane(next[u], e);
+                residual += four.lane[e] - four.lane[e];
+            }
+            store<4>(to + (thread + u * kThreads) * 4, four);
+        }
+        return residual != 0;
+    };
+    fetch(0);
+    bool has_special = __syncthreads_or(stage(staged));
+    int phase = 0;
+    for (int c0 = 0; c0 < count; c0 += kDepth, phase ^= 1) {
+        const bool has_next = c0 + kDepth < count;
+        if (has_next) fetch(c0 + kDepth);
+        const C* const chunk = staged + phase * kChunkElements<kRows, kOut>;
+        const auto add = [&](int d, const auto& product) {
+            C w[kRows];
+            load_own_rows(w, coefficients, [c = c0 + d](int row) { return coefficient_at<kRows>(c, row); });
+            BK_UNROLL
+            for (int g = 0; g < kOut; ++g) {
+                const auto four = load<4>(chunk + d * kOut * kColumns + g * kColumns + lane() * 4);
+                BK_UNROLL
+                for (int r = 0; r < kRows; ++r) {
+                    BK_UNROLL
+                    for (int e = 0; e < 4; ++e) sum[r][g * 4 + e] = product(sum[r][g * 4 + e], w[r], four.lane[e]);
+                }
+            }
+        };
+        if (!has_special) {
+            BK_UNROLL
+            for (int d = 0; d < kDepth; ++d) add(d, [](C total, C w, C e) { return total + w * e; });
+        } else {
+#pragma unroll 1
+            for (int d = 0; d < kDepth; ++d) add(d, [](C total, C w, C e) { return w == 0 ? total : total + w * e; });
+        }
+        has_special = false;
+        if (has_next) has_special = stage(staged + (phase ^ 1) * kChunkElements<kRows, kOut>);
+        has_special = __syncthreads_or(has_special);
+    }
+}
+
+// Sum over the lanes of a team, to each of them.
+template <class C>
+BK_DEVICE C team_sum(C x) {
+    BK_UNROLL
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
+    return x;
+}
+
+}  // namespace bk::attention_simt
