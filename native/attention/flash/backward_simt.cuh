@@ -91,9 +91,9 @@ struct BackwardBlock {
         const Sequence& s = tile.s;
         for (int r = static_cast<int>(threadIdx.x); r < kQueries; r += kThreads) {
             const bool is_there = i + r < s.q_len;
-            const int64_t row = s.q_begin + i + r;
-            shared.q[r] = is_there ? forward().q.at(tile.b, tile.h, row) : nullptr;
-            shared.dy[r] = is_there ? p().dy.at(tile.b, tile.h, row) : nullptr;
+            const int64_t row = s.q_begin + clamp_row(i + r, 0, s.q_len - 1);
+            shared.q[r] = forward().q.at(tile.b, tile.h, row);
+            shared.dy[r] = p().dy.at(tile.b, tile.h, row);
             shared.lse[r] = is_there ? load_lse<T>(forward().lse, tile.b, tile.h, row) : static_cast<C>(INFINITY);
             if (problem.delta != nullptr)
                 shared.delta[r] =
@@ -114,9 +114,9 @@ struct BackwardBlock {
     BK_DEVICE void find_keys(int64_t j) {
         const int64_t kv = forward().kv_head_of(tile.h);
         for (int r = static_cast<int>(threadIdx.x); r < kKeys; r += kThreads) {
-            const bool is_there = j + r < tile.s.k_len;
-            shared.k[r] = is_there ? key_row(forward().k, forward().lengths, tile.s, tile.b, kv, j + r) : nullptr;
-            shared.v[r] = is_there ? key_row(forward().v, forward().lengths, tile.s, tile.b, kv, j + r) : nullptr;
+            const int64_t at = clamp_row(j + r, 0, tile.s.k_len - 1);
+            shared.k[r] = key_row(forward().k, forward().lengths, tile.s, tile.b, kv, at);
+            shared.v[r] = key_row(forward().v, forward().lengths, tile.s, tile.b, kv, at);
         }
     }
 
@@ -146,7 +146,8 @@ struct BackwardBlock {
         finish_scores<kKeysAreRows, T, kRows>(rules(), problem.has_plain_scores, tile, score, slope);
         float kept[kRows * kOwn];
         const bool has_dropout = rules().dropout.probability > 0;
-        if (has_dropout) dropout_factors<kKeysAreRows, kRows>(rules().dropout, *rules().dropout.seed, tile, kept);
+        const ScoreTile copy = tile;
+        if (has_dropout) dropout_factors<kKeysAreRows, kRows>(rules().dropout, *rules().dropout.seed, copy, kept);
         const C scale = static_cast<C>(rules().scale);
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) {
@@ -177,7 +178,8 @@ struct BackwardBlock {
         const bool stores_dbias = p().dbias != nullptr && first_column == 0;
         KeyRange keys = keys_of_rows(rules().band, tile.s, tile.row, last);
         if (tile.row >= tile.s.q_len) keys = {0, 0};
-        find_queries(tile.row);
+        if (tile.row < tile.s.q_len) find_queries(tile.row);
+        tile.whole = columns_of_all_rows<false>(rules().band, tile, kTileRows);
         tile.column = stores_dbias ? 0 : keys.first / kColumns * kColumns;
         for (const int64_t end = stores_dbias ? forward().lengths.k_len : keys.end; tile.column < end;
              tile.column += kColumns) {
@@ -202,6 +204,7 @@ struct BackwardBlock {
         const KeyRange queries = rows_of_keys(rules().band, tile.s, tile.row, last);
         const int64_t group = forward().heads / forward().kv_heads;
         find_keys(tile.row);
+        tile.whole = columns_of_all_rows<true>(rules().band, tile, kTileRows);
         for (tile.h = kv * group; tile.h < (kv + 1) * group; ++tile.h)
             for (tile.column = queries.first / kColumns * kColumns; tile.column < queries.end; tile.column += kColumns) {
                 if (is_hidden()) continue;

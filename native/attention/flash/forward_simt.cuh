@@ -44,17 +44,15 @@ struct ForwardBlock {
 
     BK_DEVICE void find_queries() {
         const int r = static_cast<int>(threadIdx.x);
-        if (r < kTileRows)
-            shared.q[r] = tile.row + r < tile.s.q_len ? p().q.at(tile.b, tile.h, tile.s.q_begin + tile.row + r) : nullptr;
+        const int64_t i = clamp_row(tile.row + r, 0, tile.s.q_len - 1);
+        if (r < kTileRows) shared.q[r] = p().q.at(tile.b, tile.h, tile.s.q_begin + i);
     }
 
     BK_DEVICE void find_keys() {
         const int c = static_cast<int>(threadIdx.x) % kColumns;
         const bool is_key = static_cast<int>(threadIdx.x) < kColumns;
-        const int64_t j = tile.column + c, h = p().kv_head_of(tile.h);
-        const T* found = nullptr;
-        if (j < tile.s.k_len) found = key_row(is_key ? p().k : p().v, p().lengths, tile.s, tile.b, h, j);
-        (is_key ? shared.k : shared.v)[c] = found;
+        const int64_t j = clamp_row(tile.column + c, 0, tile.s.k_len - 1);
+        (is_key ? shared.k : shared.v)[c] = key_row(is_key ? p().k : p().v, p().lengths, tile.s, tile.b, p().kv_head_of(tile.h), j);
     }
 
     BK_DEVICE void scores(C (&score)[kRows][kOwn]) {
@@ -91,7 +89,8 @@ struct ForwardBlock {
     BK_DEVICE void drop(C (&weight)[kRows][kOwn]) {
         float factor[kRows * kOwn];
         const Dropout& dropout = p().rules.dropout;
-        dropout_factors<false, kRows>(dropout, *dropout.seed, tile, factor);
+        const ScoreTile copy = tile;
+        dropout_factors<false, kRows>(dropout, *dropout.seed, copy, factor);
         BK_UNROLL
         for (int x = 0; x < kRows * kOwn; ++x) weight[x / kOwn][x % kOwn] *= static_cast<C>(factor[x]);
     }
@@ -219,6 +218,7 @@ struct ForwardBlock {
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) sum[r] = 0;
         if (tile.row < tile.s.q_len) {
+            tile.whole = columns_of_all_rows<false>(p().rules.band, tile, kTileRows);
             find_queries();
             C y[kRows][kOut * kOwn];
             attend(y);
@@ -231,7 +231,7 @@ struct ForwardBlock {
 };
 
 template <class T, int kRows, int kOut>
-__global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
+__global__ void __launch_bounds__(kThreads, 3) attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
     __shared__ ForwardShared<T, kRows, kOut> shared;
     ForwardBlock<T, kRows, kOut> block{problem, shared, {}, 0, {}, {}};
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);

@@ -39,10 +39,13 @@ inline bool has_plain_scores(const ScoreRules& rules) {
            rules.mask.values == Values::kNone && rules.blocks.blocks == nullptr;
 }
 
-// A tile of scores: its sequence and head, and its first row and column.
+// A tile of scores: its sequence and head, its first row and column, and the columns that the band shows to all its rows.
 struct ScoreTile {
     Sequence s;
     int64_t b, h, row, column;
+    KeyRange whole;
+
+    BK_DEVICE bool is_whole() const { return column >= whole.first && column + kColumns <= whole.end; }
 };
 
 // Columns that some row of [first, last] sees by the band.
@@ -51,13 +54,13 @@ BK_DEVICE KeyRange columns_of_rows(const Band& band, const Sequence& s, int64_t 
     return kKeysAreRows ? rows_of_keys(band, s, first, last) : keys_of_rows(band, s, first, last);
 }
 
-// Whether the band shows all columns of the tile to all its rows.
+// The columns that the band shows to all rows of a tile; none if the tile has rows beyond its sequence.
 template <bool kKeysAreRows>
-BK_DEVICE bool band_shows_all(const Band& band, const ScoreTile& tile, int rows) {
+BK_DEVICE KeyRange columns_of_all_rows(const Band& band, const ScoreTile& tile, int rows) {
     const int64_t last = tile.row + rows - 1;
-    if (last >= (kKeysAreRows ? tile.s.k_len : tile.s.q_len)) return false;
-    return tile.column >= columns_of_rows<kKeysAreRows>(band, tile.s, last, last).first &&
-           tile.column + kColumns <= columns_of_rows<kKeysAreRows>(band, tile.s, tile.row, tile.row).end;
+    if (last >= (kKeysAreRows ? tile.s.k_len : tile.s.q_len)) return {0, 0};
+    return {columns_of_rows<kKeysAreRows>(band, tile.s, last, last).first,
+            columns_of_rows<kKeysAreRows>(band, tile.s, tile.row, tile.row).end};
 }
 
 // Whether a block of the mask that touches the tile is visible; for all threads of a block.
@@ -124,7 +127,7 @@ BK_DEVICE void scale_scores(const ScoreRules& rules, const ScoreTile& tile, C (&
     BK_UNROLL
     for (int r = 0; r < kRows; ++r)
         for (int c = 0; c < kOwn; ++c) score[r][c] *= scale;
-    if (band_shows_all<kKeysAreRows>(rules.band, tile, kRows * kTeams)) return;
+    if (tile.is_whole()) return;
     const int64_t row = tile.row + team() * kRows, column = tile.column + lane() * kOwn;
     const int64_t rows = kKeysAreRows ? tile.s.k_len : tile.s.q_len;
     BK_UNROLL
@@ -146,7 +149,8 @@ BK_DEVICE void finish_scores(const ScoreRules& rules, bool is_plain, const Score
     compute_t<T> own[kRows * kOwn];
     BK_UNROLL
     for (int x = 0; x < kRows * kOwn; ++x) own[x] = score[x / kOwn][x % kOwn];
-    apply_rules<kKeysAreRows, T, kRows>(rules, tile, own, slope);
+    const ScoreTile copy = tile;  // whose address a call takes
+    apply_rules<kKeysAreRows, T, kRows>(rules, copy, own, slope);
     BK_UNROLL
     for (int x = 0; x < kRows * kOwn; ++x) score[x / kOwn][x % kOwn] = own[x];
 }

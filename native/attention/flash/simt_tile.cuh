@@ -21,8 +21,8 @@ constexpr int kThreads = 128, kLanes = 16, kTeams = kThreads / kLanes;
 constexpr int kColumns = 64, kOwn = kColumns / kLanes;  // columns of a tile, and of a lane
 constexpr int kDepth = 16;                              // of a chunk
 
-// Rows of an operand in shared memory: `extent` elements each, null for a row of zeros. `has_vectors` says that each row
-// begins at a multiple of four elements.
+// Rows of an operand, by addresses in shared memory, of `extent` elements each. Addresses beyond the operand's rows repeat a
+// row: whoever uses them hides their scores. `has_vectors` says that each row begins at a multiple of four elements.
 template <class T>
 struct Rows {
     const T* const* row;
@@ -49,18 +49,12 @@ BK_DEVICE int coefficient_at(int column, int row) {
     return column * (kRows * kTeams) + group * 4 + row % 4;
 }
 
+// Four elements of a row, zeros beyond its extent.
 template <class T>
-BK_DEVICE Vec<T, 4> load_four(const T* row, int column, int extent, bool has_vectors) {
-    const bool is_whole = row != nullptr && column + 4 <= extent;
-    if (has_vectors) {
-        if (is_whole || row == nullptr || column >= extent) return load_if<4>(is_whole, row + column);
-    }
+BK_DEVICE_COLD Vec<T, 4> load_elements(const T* row, int column, int extent) {
     Vec<T, 4> four{};
-    if (row != nullptr) {
-        BK_UNROLL
-        for (int e = 0; e < 4; ++e)
-            if (column + e < extent) four.lane[e] = row[column + e];
-    }
+    for (int e = 0; e < 4; ++e)
+        if (column + e < extent) four.lane[e] = row[column + e];
     return four;
 }
 
@@ -119,15 +113,18 @@ BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[
     constexpr int kA = (kTileRows * kVectors + kThreads - 1) / kThreads, kB = kColumns * kVectors / kThreads;
     const int thread = static_cast<int>(threadIdx.x), depth = thread % kVectors * 4;
     Vec<T, 4> next_a[kA], next_b[kB];
+    const bool has_chunks = a.has_vectors && b.has_vectors && a.extent % kDepth == 0;
+    const auto fetch_four = [&](const Rows<T>& x, int row, int k) {
+        return has_chunks ? load<4>(x.row[row] + k) : load_elements(x.row[row], k, x.extent);
+    };
     const auto fetch = [&](int k) {
         BK_UNROLL
         for (int u = 0; u < kA; ++u) {
             const int row = (thread + u * kThreads) / kVectors;
-            if (row < kTileRows) next_a[u] = load_four(a.row[row], k + depth, a.extent, a.has_vectors);
+            if (row < kTileRows) next_a[u] = fetch_four(a, row, k + depth);
         }
         BK_UNROLL
-        for (int u = 0; u < kB; ++u)
-            next_b[u] = load_four(b.row[(thread + u * kThreads) / kVectors], k + depth, b.extent, b.has_vectors);
+        for (int u = 0; u < kB; ++u) next_b[u] = fetch_four(b, (thread + u * kThreads) / kVectors, k + depth);
     };
     const auto stage = [&](C* to) {
         BK_UNROLL
@@ -182,11 +179,13 @@ BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, in
     constexpr int kVectors = kOut * kColumns / 4, kX = kDepth * kVectors / kThreads;
     const int thread = static_cast<int>(threadIdx.x);
     Vec<T, 4> next[kX];
+    const bool has_vectors = x.has_vectors && x.extent % 4 == 0;
     const auto fetch = [&](int c) {
         BK_UNROLL
         for (int u = 0; u < kX; ++u) {
-            const int v = thread + u * kThreads;
-            next[u] = load_four(x.row[c + v / kVectors], first + v % kVectors * 4, x.extent, x.has_vectors);
+            const int v = thread + u * kThreads, column = first + v % kVectors * 4;
+            const T* const row = x.row[c + v / kVectors];
+            next[u] = has_vectors ? load_if<4>(column < x.extent, row + column) : load_elements(row, column, x.extent);
         }
     };
     const auto stage = [&](C* to) {
