@@ -95,7 +95,8 @@ struct ForwardBlock {
         for (int x = 0; x < kRows * kOwn; ++x) weight[x / kOwn][x % kOwn] *= static_cast<C>(factor[x]);
     }
 
-    // The rows' output, not yet divided by their sums.
+    // The rows' output, not yet divided by their sums; without kHasOutput those alone.
+    template <bool kHasOutput>
     BK_DEVICE void attend(C (&y)[kRows][kOut * kOwn]) {
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) {
@@ -112,7 +113,7 @@ struct ForwardBlock {
             C score[kRows][kOwn];
             scores(score);
             fold(score, y);
-            if (p().y.data == nullptr) continue;
+            if (!kHasOutput || p().y.data == nullptr) continue;
             if (p().rules.dropout.probability > 0) drop(score);
             store_coefficients<kRows>(shared.coefficients, score);
             const int64_t left = keys.end - tile.column;
@@ -207,25 +208,38 @@ struct ForwardBlock {
                          });
     }
 
-    BK_DEVICE void run(int64_t work) {
+    BK_DEVICE TileOrder::Item find(int64_t work) {
         const TileOrder::Item item = problem.order.at(work);
         tile.b = item.head / p().heads, tile.h = item.head % p().heads;
         tile.s = sequence_of(p().lengths, tile.b);
         tile.row = item.tile * kTileRows;
         first_column = static_cast<int>(item.chunk) * kOut * kColumns;
-        const bool is_first = item.chunk == 0;
-        if (is_first && p().lengths.q_offsets != nullptr) empty_unowned_rows();
+        return item;
+    }
+
+    template <bool kHasOutput>
+    BK_DEVICE void attend_and_store() {
+        tile.whole = columns_of_all_rows<false>(p().rules.band, tile, kTileRows);
+        find_queries();
+        C y[kRows][kOut * kOwn];
+        attend<kHasOutput>(y);
+        if (p().rules.sinks != nullptr) add_sink(y);
+        if (kHasOutput) store_rows(y);
+    }
+
+    BK_DEVICE void run(int64_t work) {
+        const TileOrder::Item item = find(work);
+        if (item.chunk == 0 && p().lengths.q_offsets != nullptr) empty_unowned_rows();
+        if (tile.row < tile.s.q_len) attend_and_store<true>();
+        __syncthreads();
+    }
+
+    BK_DEVICE void run_weights(int64_t work) {
+        find(work);
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) sum[r] = 0;
-        if (tile.row < tile.s.q_len) {
-            tile.whole = columns_of_all_rows<false>(p().rules.band, tile, kTileRows);
-            find_queries();
-            C y[kRows][kOut * kOwn];
-            attend(y);
-            if (p().rules.sinks != nullptr) add_sink(y);
-            store_rows(y);
-        }
-        if (is_first && p().weights.values != Values::kNone) store_weights();
+        if (tile.row < tile.s.q_len) attend_and_store<false>();
+        store_weights();
         __syncthreads();
     }
 };
@@ -237,19 +251,41 @@ __global__ void __launch_bounds__(kThreads, 3) attention_forward_kernel(const __
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);
 }
 
-template <class T, int kRows, int kOut>
-Status launch_forward(const Launch& launch, const AttentionForward<T>& p) {
+// Probabilities, from sums of their own, so that the kernel of the output keeps its registers.
+template <class T, int kRows>
+__global__ void __launch_bounds__(kThreads) attention_weights_kernel(const __grid_constant__ ForwardProblem<T> problem) {
+    __shared__ ForwardShared<T, kRows, 1> shared;
+    ForwardBlock<T, kRows, 1> block{problem, shared, {}, 0, {}, {}};
+    for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run_weights(work);
+}
+
+// The problem by tiles of tile_rows queries and `width` output columns.
+template <class T>
+ForwardProblem<T> forward_problem(const AttentionForward<T>& p, int tile_rows, int width) {
     const int64_t bytes = p.lengths.k_len * (p.d_k + p.d_v) * static_cast<int64_t>(sizeof(T));
     const int64_t columns = p.y.data == nullptr ? 0 : p.d_v;
-    const ForwardProblem<T> problem{
-        p,
-        tile_order(p.batch * p.heads, p.lengths.q_len, kRows * kTeams, columns, kOut * kColumns, bytes, true),
-        has_plain_scores(p.rules),
-        has_vector_rows(p.q),
-        has_vector_rows(p.k),
-        has_vector_rows(p.v),
-        has_vector_rows(p.y)};
+    return {p,
+            tile_order(p.batch * p.heads, p.lengths.q_len, tile_rows, columns, width, bytes, true),
+            has_plain_scores(p.rules),
+            has_vector_rows(p.q),
+            has_vector_rows(p.k),
+            has_vector_rows(p.v),
+            has_vector_rows(p.y)};
+}
+
+template <class T, int kRows, int kOut>
+Status launch_forward(const Launch& launch, const AttentionForward<T>& p) {
+    const ForwardProblem<T> problem = forward_problem(p, kRows * kTeams, kOut * kColumns);
     return launch_kernel(launch, grid_of(problem.order), attention_forward_kernel<T, kRows, kOut>, problem);
+}
+
+template <class T>
+Status launch_weights(const Launch& launch, const AttentionForward<T>& p) {
+    if (p.weights.values == Values::kNone) return Status::kOk;
+    constexpr int kRows = 4;
+    ForwardProblem<T> problem = forward_problem(p, kRows * kTeams, 1);
+    problem.order.chunks = 1;
+    return launch_kernel(launch, grid_of(problem.order), attention_weights_kernel<T, kRows>, problem);
 }
 
 // The problem without keys, whose queries are the rows that the sequences would share: what is left without sequences.
@@ -268,6 +304,7 @@ Status forward(const Launch& launch, const AttentionForward<T>& p) {
     if (p.heads == 0) return Status::kOk;
     if (p.batch == 0 && p.lengths.q_offsets != nullptr && p.lengths.total_q > 0) return forward(launch, without_sequences(p));
     if (p.batch == 0 || (p.lengths.q_len == 0 && p.lengths.q_offsets == nullptr)) return Status::kOk;
+    BK_TRY(launch_weights(launch, p));
     constexpr int kFewRows = 2;
     if constexpr (std::is_same_v<T, double>) {
         return launch_forward<T, 4, 1>(launch, p);

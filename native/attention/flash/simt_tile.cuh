@@ -30,23 +30,22 @@ struct Rows {
     bool has_vectors;
 };
 
-BK_DEVICE int team() { return static_cast<int>(threadIdx.x) / kLanes; }
-BK_DEVICE int lane() { return static_cast<int>(threadIdx.x) % kLanes; }
+BK_DEVICE int team() { return static_cast<int>(threadIdx.x / kLanes); }
+BK_DEVICE int lane() { return static_cast<int>(threadIdx.x % kLanes); }
 
 // Position of element i at depth k of an operand of kWidth rows. Groups of four are permuted by k / 4, so that threads that
 // store elements of eight rows at four depths touch 32 banks.
 template <int kWidth>
-BK_DEVICE int staged_at(int k, int i) {
-    const int group = i / 4 ^ (2 * (k / 4) & (kWidth / 4 - 1));
-    return k * kWidth + group * 4 + i % 4;
+BK_DEVICE unsigned staged_at(unsigned k, unsigned i) {
+    return k * kWidth + (i ^ (8 * (k / 4) & (kWidth - 4)));
 }
 
-// Position of the coefficient of a row and a column, by the column.
+// Position of the coefficient of a row and a column, by the column; permuted by column / 4 for the threads that store them.
 template <int kRows>
-BK_DEVICE int coefficient_at(int column, int row) {
-    constexpr int kGroups = kRows * kTeams / 4, kMask = (kGroups < 8 ? kGroups : 8) - 1;
-    const int group = row / 4 ^ (column / 4 & kMask);
-    return column * (kRows * kTeams) + group * 4 + row % 4;
+constexpr unsigned kCoefficientMask = (kRows * kTeams < 32 ? kRows * kTeams : 32) - 4;
+template <int kRows>
+BK_DEVICE unsigned coefficient_at(unsigned column, unsigned row) {
+    return column * (kRows * kTeams) + (row ^ (column & kCoefficientMask<kRows>));
 }
 
 // Four elements of a row, zeros beyond its extent.
@@ -72,13 +71,13 @@ BK_DEVICE void store_four(T* row, int column, int extent, bool has_vectors, cons
         if (column + e < extent) row[column + e] = narrow<T>(values[e]);
 }
 
-// The calling thread's rows of a vector of shared memory.
+// kRows rows of a thread in shared memory: at(r) is the position of row r.
 template <int kRows, class C, class At>
 BK_DEVICE void load_own_rows(C (&own)[kRows], const C* from, const At& at) {
     constexpr int kVector = kRows < 4 ? kRows : 4;
     BK_UNROLL
     for (int r = 0; r < kRows; r += kVector) {
-        const auto vector = load<kVector>(from + at(team() * kRows + r));
+        const auto vector = load<kVector>(from + at(static_cast<unsigned>(r)));
         BK_UNROLL
         for (int v = 0; v < kVector; ++v) own[r + v] = vector.lane[v];
     }
@@ -114,17 +113,20 @@ BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[
     const int thread = static_cast<int>(threadIdx.x), depth = thread % kVectors * 4;
     Vec<T, 4> next_a[kA], next_b[kB];
     const bool has_chunks = a.has_vectors && b.has_vectors && a.extent % kDepth == 0;
-    const auto fetch_four = [&](const Rows<T>& x, int row, int k) {
-        return has_chunks ? load<4>(x.row[row] + k) : load_elements(x.row[row], k, x.extent);
-    };
-    const auto fetch = [&](int k) {
+    const auto fetch_with = [&](int k, const auto& load_four) {
         BK_UNROLL
         for (int u = 0; u < kA; ++u) {
             const int row = (thread + u * kThreads) / kVectors;
-            if (row < kTileRows) next_a[u] = fetch_four(a, row, k + depth);
+            if (row < kTileRows) next_a[u] = load_four(a, row, k + depth);
         }
         BK_UNROLL
-        for (int u = 0; u < kB; ++u) next_b[u] = fetch_four(b, (thread + u * kThreads) / kVectors, k + depth);
+        for (int u = 0; u < kB; ++u) next_b[u] = load_four(b, (thread + u * kThreads) / kVectors, k + depth);
+    };
+    const auto fetch = [&](int k) {
+        if (has_chunks)
+            fetch_with(k, [](const Rows<T>& x, int row, int at) { return load<4>(x.row[row] + at); });
+        else
+            fetch_with(k, [](const Rows<T>& x, int row, int at) { return load_elements(x.row[row], at, x.extent); });
     };
     const auto stage = [&](C* to) {
         BK_UNROLL
@@ -149,15 +151,15 @@ BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[
     fetch(0);
     stage(staged);
     __syncthreads();
-    int phase = 0;
-    for (int k = 0; k < a.extent; k += kDepth, phase ^= 1) {
-        const bool has_next = k + kDepth < a.extent;
-        if (has_next) fetch(k + kDepth);
-        const C *const of_a = staged + phase * kChunkElements<kRows, kOut>, *const of_b = of_a + kDepth * kTileRows;
+    const int chunks = (a.extent + kDepth - 1) / kDepth;
+    for (int n = 0; n < chunks; ++n) {
+        const bool has_next = n + 1 < chunks;
+        if (has_next) fetch((n + 1) * kDepth);
+        const C *const of_a = staged + n % 2 * kChunkElements<kRows, kOut>, *const of_b = of_a + kDepth * kTileRows;
         BK_UNROLL
         for (int d = 0; d < kDepth; ++d) {
             C x[kRows];
-            load_own_rows(x, of_a, [d](int row) { return staged_at<kTileRows>(d, row); });
+            load_own_rows(x, of_a, [d](unsigned r) { return staged_at<kTileRows>(d, team() * kRows + r); });
             const auto y = load<kOwn>(of_b + staged_at<kColumns>(d, lane() * kOwn));
             BK_UNROLL
             for (int r = 0; r < kRows; ++r) {
@@ -165,7 +167,7 @@ BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[
                 for (int c = 0; c < kOwn; ++c) sum[r][c] += x[r] * y.lane[c];
             }
         }
-        if (has_next) stage(staged + (phase ^ 1) * kChunkElements<kRows, kOut>);
+        if (has_next) stage(staged + (n + 1) % 2 * kChunkElements<kRows, kOut>);
         __syncthreads();
     }
 }
@@ -176,17 +178,22 @@ BK_DEVICE void multiply(const Rows<T>& a, const Rows<T>& b, C* staged, C (&sum)[
 template <int kRows, int kOut, class T, class C>
 BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, int count, C* staged,
                           C (&sum)[kRows][kOut * kOwn]) {
-    constexpr int kVectors = kOut * kColumns / 4, kX = kDepth * kVectors / kThreads;
+    constexpr int kTileRows = kRows * kTeams, kVectors = kOut * kColumns / 4, kX = kDepth * kVectors / kThreads;
     const int thread = static_cast<int>(threadIdx.x);
     Vec<T, 4> next[kX];
     const bool has_vectors = x.has_vectors && x.extent % 4 == 0;
-    const auto fetch = [&](int c) {
+    const auto fetch_with = [&](int c, const auto& load_four) {
         BK_UNROLL
         for (int u = 0; u < kX; ++u) {
-            const int v = thread + u * kThreads, column = first + v % kVectors * 4;
-            const T* const row = x.row[c + v / kVectors];
-            next[u] = has_vectors ? load_if<4>(column < x.extent, row + column) : load_elements(row, column, x.extent);
+            const int v = thread + u * kThreads;
+            next[u] = load_four(x.row[c + v / kVectors], first + v % kVectors * 4);
         }
+    };
+    const auto fetch = [&](int c) {
+        if (has_vectors)
+            fetch_with(c, [&](const T* row, int column) { return load_if<4>(column < x.extent, row + column); });
+        else
+            fetch_with(c, [&](const T* row, int column) { return load_elements(row, column, x.extent); });
     };
     const auto stage = [&](C* to) {
         C residual = 0;  // of x - x: NaN if an element is not finite
@@ -204,21 +211,23 @@ BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, in
     };
     fetch(0);
     bool has_special = __syncthreads_or(stage(staged));
-    int phase = 0;
-    for (int c0 = 0; c0 < count; c0 += kDepth, phase ^= 1) {
-        const bool has_next = c0 + kDepth < count;
-        if (has_next) fetch(c0 + kDepth);
-        const C* const chunk = staged + phase * kChunkElements<kRows, kOut>;
+    const int chunks = (count + kDepth - 1) / kDepth;
+    for (int n = 0; n < chunks; ++n) {
+        const bool has_next = n + 1 < chunks;
+        if (has_next) fetch((n + 1) * kDepth);
+        const C *const chunk = staged + n % 2 * kChunkElements<kRows, kOut>, *const column = coefficients + n * kDepth * kTileRows;
+        const unsigned own = team() * kRows ^ (n * kDepth & kCoefficientMask<kRows>);
         const auto add = [&](int d, const auto& product) {
             C w[kRows];
-            load_own_rows(w, coefficients, [c = c0 + d](int row) { return coefficient_at<kRows>(c, row); });
+            load_own_rows(w, column + d * kTileRows, [own, d](unsigned r) { return own ^ (d & kCoefficientMask<kRows>) ^ r; });
             BK_UNROLL
             for (int g = 0; g < kOut; ++g) {
                 const auto four = load<4>(chunk + d * kOut * kColumns + g * kColumns + lane() * 4);
                 BK_UNROLL
                 for (int r = 0; r < kRows; ++r) {
                     BK_UNROLL
-                    for (int e = 0; e < 4; ++e) sum[r][g * 4 + e] = product(sum[r][g * 4 + e], w[r], four.lane[e]);
+                    for (int e = 0; e < 4; ++e)
+                        sum[r][g * 4 + e] = product(sum[r][g * 4 + e], w[r], four.lane[e]);
                 }
             }
         };
@@ -230,7 +239,7 @@ BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, in
             for (int d = 0; d < kDepth; ++d) add(d, [](C total, C w, C e) { return w == 0 ? total : total + w * e; });
         }
         has_special = false;
-        if (has_next) has_special = stage(staged + (phase ^ 1) * kChunkElements<kRows, kOut>);
+        if (has_next) has_special = stage(staged + (n + 1) % 2 * kChunkElements<kRows, kOut>);
         has_special = __syncthreads_or(has_special);
     }
 }
