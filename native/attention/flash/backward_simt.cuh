@@ -262,7 +262,7 @@ struct BackwardBlock {
 };
 
 template <class T, Gradient kOf, int kRows, int kOut>
-__global__ void __launch_bounds__(kThreads) attention_backward_kernel(const __grid_constant__ BackwardProblem<T> problem) {
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<T>) attention_backward_kernel(const __grid_constant__ BackwardProblem<T> problem) {
     __shared__ BackwardShared<T, kRows, kOut> shared;
     BackwardBlock<T, kOf, kRows, kOut> block{problem, shared, {}, 0};
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);

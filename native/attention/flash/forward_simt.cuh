@@ -245,7 +245,7 @@ struct ForwardBlock {
 };
 
 template <class T, int kRows, int kOut>
-__global__ void __launch_bounds__(kThreads, 3) attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<T>) attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
     __shared__ ForwardShared<T, kRows, kOut> shared;
     ForwardBlock<T, kRows, kOut> block{problem, shared, {}, 0, {}, {}};
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);

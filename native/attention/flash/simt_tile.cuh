@@ -21,6 +21,10 @@ constexpr int kThreads = 128, kLanes = 16, kTeams = kThreads / kLanes;
 constexpr int kColumns = 64, kOwn = kColumns / kLanes;  // columns of a tile, and of a lane
 constexpr int kDepth = 16;                              // of a chunk
 
+// Blocks of an SM, which leaves a thread 168 registers, or 255 for f64: few spills, none of them in the loops of the products.
+template <class T>
+constexpr int kResidentBlocks = sizeof(T) == 8 ? 2 : 3;
+
 // Rows of an operand, by addresses in shared memory, of `extent` elements each. Addresses beyond the operand's rows repeat a
 // row: whoever uses them hides their scores. `has_vectors` says that each row begins at a multiple of four elements.
 template <class T>
