@@ -13,7 +13,7 @@
 
 namespace bk::attention_simt {
 
-enum class Gradient { kDq, kDk, kDv };
+enum class Gradient { kDq, kDk, kDv, kDkDv };
 
 template <class T>
 struct BackwardProblem {
@@ -73,7 +73,7 @@ struct BackwardShared {
 template <class T, Gradient kOf, int kRows, int kOut>
 struct BackwardBlock {
     using C = compute_t<T>;
-    static constexpr bool kKeysAreRows = kOf != Gradient::kDq;
+    static constexpr bool kKeysAreRows = kOf != Gradient::kDq, kHasGradient = kOf != Gradient::kDv;
     static constexpr int kTileRows = kRows * kTeams;
     static constexpr int kQueries = kKeysAreRows ? kColumns : kTileRows, kKeys = kKeysAreRows ? kTileRows : kColumns;
 
@@ -133,17 +133,17 @@ struct BackwardBlock {
             narrow<T>(value);
     }
 
-    // Coefficients of the tile: P with dropout, or the gradient of q.k.
-    BK_DEVICE void coefficients(bool stores_dbias) {
-        C score[kRows][kOwn], dp[kRows][kOwn];
-        if constexpr (kOf == Gradient::kDk) multiply<kRows, kOut>(v(), dy(), shared.staged, dp);
-        if constexpr (kOf == Gradient::kDq) multiply<kRows, kOut>(dy(), v(), shared.staged, dp);
-        if constexpr (kKeysAreRows)
-            multiply<kRows, kOut>(k(), q(), shared.staged, score);
-        else
-            multiply<kRows, kOut>(q(), k(), shared.staged, score);
+    // Of the tile: P with dropout, and the gradient of q.k.
+    BK_DEVICE void coefficients(bool stores_dbias, C (&weight)[kRows][kOwn], C (&gradient)[kRows][kOwn]) {
+        if constexpr (kKeysAreRows) {
+            if (kHasGradient) multiply<kRows, kOut>(v(), dy(), shared.staged, gradient);
+            multiply<kRows, kOut>(k(), q(), shared.staged, weight);
+        } else {
+            multiply<kRows, kOut>(dy(), v(), shared.staged, gradient);
+            multiply<kRows, kOut>(q(), k(), shared.staged, weight);
+        }
         C slope[kRows * kOwn];
-        finish_scores<kKeysAreRows, T, kRows>(rules(), problem.has_plain_scores, tile, score, slope);
+        finish_scores<kKeysAreRows, T, kRows>(rules(), problem.has_plain_scores, tile, weight, slope);
         float kept[kRows * kOwn];
         const bool has_dropout = rules().dropout.probability > 0;
         const ScoreTile copy = tile;
@@ -155,18 +155,23 @@ struct BackwardBlock {
             for (int c = 0; c < kOwn; ++c) {
                 const int query = kKeysAreRows ? lane() * kOwn + c : team() * kRows + r;
                 const C lse = shared.lse[query], factor = has_dropout ? static_cast<C>(kept[r * kOwn + c]) : C(1);
-                const C weight = lse < static_cast<C>(INFINITY) ? exponential(score[r][c] - lse) : C(0);
-                if constexpr (kOf == Gradient::kDv) {
-                    score[r][c] = weight * factor;
-                } else {
-                    const C gradient = factor == 0 ? C(0) : factor * dp[r][c];
-                    const C ds = weight == 0 ? C(0) : weight * (gradient - shared.delta[query]);
-                    if (stores_dbias) store_dbias(r, c, ds);
-                    score[r][c] = ds * (problem.has_plain_scores ? scale : slope[r * kOwn + c]);
-                }
+                const C probability = lse < static_cast<C>(INFINITY) ? exponential(weight[r][c] - lse) : C(0);
+                weight[r][c] = probability * factor;
+                if (!kHasGradient) continue;
+                const C dp = factor == 0 ? C(0) : factor * gradient[r][c];
+                const C ds = probability == 0 ? C(0) : probability * (dp - shared.delta[query]);
+                if (stores_dbias) store_dbias(r, c, ds);
+                gradient[r][c] = ds * (problem.has_plain_scores ? scale : slope[r * kOwn + c]);
             }
         }
-        store_coefficients<kRows>(shared.coefficients, score);
+    }
+
+    // sum += w^T x over the first columns of the tile, up to `end`.
+    BK_DEVICE void add(const C (&w)[kRows][kOwn], const Rows<T>& x, int64_t end, C (&sum)[kRows][kOut * kOwn]) {
+        store_coefficients<kRows>(shared.coefficients, w);
+        const int64_t left = end - tile.column;
+        accumulate<kRows, kOut>(shared.coefficients, x, first_column, left < kColumns ? static_cast<int>(left) : kColumns,
+                                shared.staged, sum);
     }
 
     BK_DEVICE bool is_hidden() const {
@@ -191,14 +196,13 @@ struct BackwardBlock {
             }
             find_keys(tile.column);
             __syncthreads();
-            coefficients(stores_dbias);
-            const int64_t left = keys.end - tile.column;
-            accumulate<kRows, kOut>(shared.coefficients, k(), first_column, left < kColumns ? static_cast<int>(left) : kColumns,
-                                    shared.staged, sum);
+            C weight[kRows][kOwn], gradient[kRows][kOwn];
+            coefficients(stores_dbias, weight, gradient);
+            add(gradient, k(), keys.end, sum);
         }
     }
 
-    BK_DEVICE void add_keys(int64_t kv, C (&sum)[kRows][kOut * kOwn]) {
+    BK_DEVICE void add_keys(int64_t kv, C (&dk)[kRows][kOut * kOwn], C (&dv)[kRows][kOut * kOwn]) {
         if (tile.row >= tile.s.k_len) return;
         const int64_t last = (tile.row + kTileRows < tile.s.k_len ? tile.row + kTileRows : tile.s.k_len) - 1;
         const KeyRange queries = rows_of_keys(rules().band, tile.s, tile.row, last);
@@ -210,25 +214,42 @@ struct BackwardBlock {
                 if (is_hidden()) continue;
                 find_queries(tile.column);
                 __syncthreads();
-                coefficients(false);
-                const int64_t left = queries.end - tile.column;
-                accumulate<kRows, kOut>(shared.coefficients, kOf == Gradient::kDv ? dy() : q(), first_column,
-                                        left < kColumns ? static_cast<int>(left) : kColumns, shared.staged, sum);
+                C weight[kRows][kOwn], gradient[kRows][kOwn];
+                coefficients(false, weight, gradient);
+                if (kOf != Gradient::kDk) add(weight, dy(), queries.end, dv);
+                if (kOf != Gradient::kDv) add(gradient, q(), queries.end, dk);
             }
     }
 
-    BK_DEVICE void store_gradient(const HeadsView<T>& to, int64_t h, int64_t begin, int64_t rows, int64_t extent,
-                                  const C (&sum)[kRows][kOut * kOwn]) const {
+    // The rows that a gradient has in memory for the sequence: keys beyond k_lens are among them.
+    BK_DEVICE KeyRange stored_rows() const {
+        Lengths lengths = forward().lengths;
+        lengths.k_lens = nullptr;
+        const Sequence s = sequence_of(lengths, tile.b);
+        return kKeysAreRows ? KeyRange{s.k_begin, s.k_begin + s.k_len} : KeyRange{s.q_begin, s.q_begin + s.q_len};
+    }
+
+    BK_DEVICE void store_gradient(const HeadsView<T>& to, int64_t h, int64_t extent, const C (&sum)[kRows][kOut * kOwn]) const {
         if (to.data == nullptr) return;
+        const KeyRange stored = stored_rows();
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) {
-            const int64_t row = tile.row + team() * kRows + r;
-            if (row >= rows) continue;
+            const int64_t row = stored.first + tile.row + team() * kRows + r;
+            if (row >= stored.end) continue;
             BK_UNROLL
             for (int g = 0; g < kOut; ++g)
-                store_four(to.at(tile.b, h, begin + row), first_column + g * kColumns + lane() * kOwn, static_cast<int>(extent),
+                store_four(to.at(tile.b, h, row), first_column + g * kColumns + lane() * kOwn, static_cast<int>(extent),
                            problem.to_has_vectors, &sum[r][g * kOwn]);
         }
+    }
+
+    BK_DEVICE void zero_unowned_rows(const HeadsView<T>& to, int64_t h, int64_t extent) const {
+        const Lengths& lengths = forward().lengths;
+        const int32_t* const offsets = kKeysAreRows ? lengths.k_offsets : lengths.q_offsets;
+        if (first_column != 0 || offsets == nullptr || to.data == nullptr) return;
+        for_unowned_rows(offsets, forward().batch, tile.b, stored_rows().end, kKeysAreRows ? lengths.total_k : lengths.total_q,
+                         tile.row / kTileRows, problem.order.tiles,
+                         [&](int64_t row) { zero_row(to.at(tile.b, h, row), extent); });
     }
 
     BK_DEVICE void run(int64_t work) {
@@ -239,30 +260,26 @@ struct BackwardBlock {
         tile.row = item.tile * kTileRows;
         tile.h = kKeysAreRows ? h * (forward().heads / forward().kv_heads) : h;
         first_column = static_cast<int>(item.chunk) * kOut * kColumns;
-        const HeadsView<T>& to = kOf == Gradient::kDq ? p().dq : kOf == Gradient::kDk ? p().dk : p().dv;
-        const int64_t extent = kOf == Gradient::kDv ? forward().d_v : forward().d_k;
-        const Lengths& lengths = forward().lengths;
-        // Keys beyond k_lens have gradients too: zeros.
-        Lengths whole = lengths;
-        whole.k_lens = nullptr;
-        const Sequence stored = sequence_of(whole, tile.b);
-        const int64_t begin = kKeysAreRows ? stored.k_begin : stored.q_begin, rows = kKeysAreRows ? stored.k_len : stored.q_len;
-        const int32_t* const offsets = kKeysAreRows ? lengths.k_offsets : lengths.q_offsets;
-        if (item.chunk == 0 && offsets != nullptr && to.data != nullptr)
-            for_unowned_rows(offsets, forward().batch, tile.b, begin + rows, kKeysAreRows ? lengths.total_k : lengths.total_q,
-                             item.tile, problem.order.tiles, [&](int64_t row) { zero_row(to.at(tile.b, h, row), extent); });
-        C sum[kRows][kOut * kOwn] = {};
-        if constexpr (kKeysAreRows)
-            add_keys(h, sum);
-        else
-            add_queries(sum);
-        store_gradient(to, h, begin, rows, extent, sum);
+        if constexpr (kKeysAreRows) {
+            if (kOf != Gradient::kDk) zero_unowned_rows(p().dv, h, forward().d_v);
+            if (kOf != Gradient::kDv) zero_unowned_rows(p().dk, h, forward().d_k);
+            C dk[kRows][kOut * kOwn] = {}, dv[kRows][kOut * kOwn] = {};
+            add_keys(h, dk, dv);
+            if (kOf != Gradient::kDk) store_gradient(p().dv, h, forward().d_v, dv);
+            if (kOf != Gradient::kDv) store_gradient(p().dk, h, forward().d_k, dk);
+        } else {
+            zero_unowned_rows(p().dq, h, forward().d_k);
+            C dq[kRows][kOut * kOwn] = {};
+            add_queries(dq);
+            store_gradient(p().dq, h, forward().d_k, dq);
+        }
         __syncthreads();
     }
 };
 
 template <class T, Gradient kOf, int kRows, int kOut>
-__global__ void __launch_bounds__(kThreads, kResidentBlocks<T>) attention_backward_kernel(const __grid_constant__ BackwardProblem<T> problem) {
+__global__ void __launch_bounds__(kThreads, kOf == Gradient::kDkDv && kOut == 2 ? 2 : kResidentBlocks<T>)
+    attention_backward_kernel(const __grid_constant__ BackwardProblem<T> problem) {
     __shared__ BackwardShared<T, kRows, kOut> shared;
     BackwardBlock<T, kOf, kRows, kOut> block{problem, shared, {}, 0};
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);
@@ -317,21 +334,29 @@ template <class T, Gradient kOf, int kRows, int kOut>
 Status launch_gradient(const Launch& launch, BackwardProblem<T> problem) {
     constexpr bool kKeysAreRows = kOf != Gradient::kDq;
     const AttentionForward<T>& f = problem.p.forward;
-    const HeadsView<T>& to = kOf == Gradient::kDq ? problem.p.dq : kOf == Gradient::kDk ? problem.p.dk : problem.p.dv;
+    const HeadsView<T>& to = kOf == Gradient::kDq ? problem.p.dq : kOf == Gradient::kDv ? problem.p.dv : problem.p.dk;
     if (to.data == nullptr && (kKeysAreRows || problem.p.dbias == nullptr)) return Status::kOk;
-    const int64_t columns = to.data == nullptr ? 0 : kOf == Gradient::kDv ? f.d_v : f.d_k;
+    const int64_t columns = to.data == nullptr || kOf == Gradient::kDkDv ? 1 : kOf == Gradient::kDv ? f.d_v : f.d_k;
     const int64_t length = kKeysAreRows ? f.lengths.q_len : f.lengths.k_len;
-    problem.order = tile_order(f.batch * (kKeysAreRows ? f.kv_heads : f.heads),
-                               kKeysAreRows ? f.lengths.k_len : f.lengths.q_len, kRows * kTeams, columns, kOut * kColumns,
+    problem.order = tile_order(f.batch * (kKeysAreRows ? f.kv_heads : f.heads), kKeysAreRows ? f.lengths.k_len : f.lengths.q_len,
+                               kRows * kTeams, columns, kOut * kColumns,
                                length * (f.d_k + f.d_v) * static_cast<int64_t>(sizeof(T)), !kKeysAreRows);
-    problem.to_has_vectors = has_vector_rows(to);
+    problem.to_has_vectors = has_vector_rows(to) && (kOf != Gradient::kDkDv || has_vector_rows(problem.p.dv));
     return launch_kernel(launch, grid_of(problem.order), attention_backward_kernel<T, kOf, kRows, kOut>, problem);
 }
 
+// dk and dv share a kernel where each fits one chunk of 64 kOut columns.
 template <class T, int kRows, int kOut>
 Status launch_gradients(const Launch& launch, const BackwardProblem<T>& problem) {
-    BK_TRY((launch_gradient<T, Gradient::kDv, kRows, kOut>(launch, problem)));
-    BK_TRY((launch_gradient<T, Gradient::kDk, kRows, kOut>(launch, problem)));
+    const AttentionForward<T>& f = problem.p.forward;
+    const bool has_both = problem.p.dk.data != nullptr && problem.p.dv.data != nullptr;
+    if (has_both && f.d_k <= kOut * kColumns && f.d_v <= kOut * kColumns) {
+        BK_TRY((launch_gradient<T, Gradient::kDkDv, kRows, kOut>(launch, problem)));
+    } else {
+        constexpr int kWide = std::is_same_v<T, double> ? 1 : 2;
+        BK_TRY((launch_gradient<T, Gradient::kDv, kRows, kWide>(launch, problem)));
+        BK_TRY((launch_gradient<T, Gradient::kDk, kRows, kWide>(launch, problem)));
+    }
     return launch_gradient<T, Gradient::kDq, kRows, kOut>(launch, problem);
 }
 
