@@ -63,6 +63,22 @@ struct Sum {
     double lse = 0;
 };
 
+// The choice of the library, or tiles of another size.
+template <class T>
+Status run_forward(const AttentionForward<T>& p) {
+    const int64_t tile = below(4);
+    if constexpr (!std::is_same_v<T, double>) {
+        const bool has_large_tile = tile > 0 && p.batch > 0 && p.lengths.q_len > 0;
+        if (has_large_tile) BK_TRY(attention_simt::launch_weights(Launch{}, p));
+        if constexpr (std::is_same_v<T, float>) {
+            if (has_large_tile && tile == 1) return attention_simt::launch_forward<T, 4, 2>(Launch{}, p);
+            if (has_large_tile && tile == 2) return attention_simt::launch_forward<T, 8, 1>(Launch{}, p);
+        }
+        if (has_large_tile) return attention_simt::launch_forward<T, 8, 2>(Launch{}, p);
+    }
+    return attention_forward(Launch{}, p);
+}
+
 template <class T>
 struct Problem {
     AttentionForward<T> p;
@@ -293,7 +309,7 @@ struct Problem {
     }
 
     void check_forward() {
-        if (attention_forward(Launch{}, p) != Status::kOk) ++failures;
+        if (run_forward(p) != Status::kOk) ++failures;
         std::vector<char> owned(static_cast<size_t>(q_rows()), 0);
         for (int64_t b = 0; b < p.batch; ++b) {
             const Sequence s = sequence_of(p.lengths, b);
@@ -450,11 +466,50 @@ int check_poison() {
     return failures;
 }
 
+// Extents of 0, and head dimensions of many chunks.
+int check_extents() {
+    constexpr int64_t kExtents[][4] = {{0, 5, 4, 4}, {5, 0, 4, 4},      {5, 7, 0, 4},     {5, 7, 4, 0},
+                                       {0, 0, 4, 4}, {20, 9, 300, 520}, {3, 70, 576, 512}};
+    int failures = 0, number_of = 1000000;
+    for (const auto& e : kExtents)
+        for (int trial = 0; trial < 3; ++trial, ++number_of) {
+            generator.seed(static_cast<uint32_t>(number_of));
+            failures += check_problem<float>(number_of, e[0], e[1], e[2], e[3], true);
+            failures += check_problem<double>(number_of, e[0], e[1], e[2], e[3], true);
+        }
+    return failures;
+}
+
+// Without sequences the rows of packed tensors are owned by none: zeros.
+int check_no_sequences() {
+    constexpr int64_t kRows = 20, kExtent = 8;
+    Heads<float> q, y, dq, dk;
+    for (Heads<float>* each : {&q, &y, &dq, &dk}) each->make(1, 2, kRows, kExtent);
+    const int32_t offsets[1] = {0};
+    float lse[2 * kRows];
+    AttentionForward<float> p;
+    p.heads = p.kv_heads = 2, p.d_k = p.d_v = kExtent;
+    p.lengths.q_len = p.lengths.k_len = 7, p.lengths.total_q = p.lengths.total_k = kRows;
+    p.lengths.q_offsets = p.lengths.k_offsets = offsets;
+    p.q = p.k = p.v = q.read(), p.y = y.view;
+    p.lse.data = lse, p.lse.head = kRows, p.lse.row = 1, p.lse.empty = INFINITY;
+    AttentionBackward<float> g;
+    g.forward = p, g.y = g.dy = y.read(), g.dq = dq.view, g.dk = dk.view;
+    bool is_right = attention_forward(Launch{}, p) == Status::kOk && attention_backward(Launch{}, g) == Status::kOk;
+    for (int64_t x = 0; x < 2 * kRows * kExtent; ++x) {
+        const int64_t h = x / kExtent / kRows, row = x / kExtent % kRows, e = x % kExtent;
+        is_right &= y.view.at(0, h, row)[e] == 0 && dq.view.at(0, h, row)[e] == 0 && dk.view.at(0, h, row)[e] == 0;
+        is_right &= lse[h * kRows + row] == INFINITY;
+    }
+    if (!is_right) puts("rows that no sequence owns are not empty");
+    return !is_right;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
     const int problems = count > 1 ? atoi(arguments[1]) : 40, first = count > 2 ? atoi(arguments[2]) : 0;
-    int failures = check_poison<float>() + check_poison<bf16>();
+    int failures = check_poison<float>() + check_poison<bf16>() + check_no_sequences() + check_extents();
     for (int n = first; n < first + problems && failures < 20; ++n) {
         generator.seed(static_cast<uint32_t>(n));
         failures += n % 4 == 0   ? check_random<bf16>(n)

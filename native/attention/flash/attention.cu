@@ -7,6 +7,7 @@
 
 namespace bk {
 
+// The core on FMA serves every problem; those on tensor cores are asked first and say which they take.
 template <class T>
 Status attention_forward(const Launch& launch, const AttentionForward<T>& p) {
     return attention_simt::forward(launch, p);

@@ -101,12 +101,8 @@ struct BackwardBlock {
         }
         if (problem.delta != nullptr || kOf == Gradient::kDv) return;
         for (int r = team(); r < kQueries; r += kTeams) {
-            C sum = 0;
-            if (i + r < s.q_len)
-                sum = row_delta(p().y.at(tile.b, tile.h, s.q_begin + i + r), p().dy.at(tile.b, tile.h, s.q_begin + i + r),
-                                forward().d_v);
-            else
-                sum = team_sum(sum);
+            const int64_t row = s.q_begin + clamp_row(i + r, 0, s.q_len - 1);
+            const C sum = row_delta(p().y.at(tile.b, tile.h, row), p().dy.at(tile.b, tile.h, row), forward().d_v);
             if (lane() == 0) shared.delta[r] = sum;
         }
     }
@@ -338,8 +334,8 @@ Status launch_gradient(const Launch& launch, BackwardProblem<T> problem) {
     if (to.data == nullptr && (kKeysAreRows || problem.p.dbias == nullptr)) return Status::kOk;
     const int64_t columns = to.data == nullptr || kOf == Gradient::kDkDv ? 1 : kOf == Gradient::kDv ? f.d_v : f.d_k;
     const int64_t length = kKeysAreRows ? f.lengths.q_len : f.lengths.k_len;
-    problem.order = tile_order(f.batch * (kKeysAreRows ? f.kv_heads : f.heads), kKeysAreRows ? f.lengths.k_len : f.lengths.q_len,
-                               kRows * kTeams, columns, kOut * kColumns,
+    problem.order = tile_order(f.batch * (kKeysAreRows ? f.kv_heads : f.heads),
+                               kKeysAreRows ? f.lengths.k_len : f.lengths.q_len, kRows * kTeams, columns, kOut * kColumns,
                                length * (f.d_k + f.d_v) * static_cast<int64_t>(sizeof(T)), !kKeysAreRows);
     problem.to_has_vectors = has_vector_rows(to) && (kOf != Gradient::kDkDv || has_vector_rows(problem.p.dv));
     return launch_kernel(launch, grid_of(problem.order), attention_backward_kernel<T, kOf, kRows, kOut>, problem);

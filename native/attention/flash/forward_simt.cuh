@@ -52,7 +52,8 @@ struct ForwardBlock {
         const int c = static_cast<int>(threadIdx.x) % kColumns;
         const bool is_key = static_cast<int>(threadIdx.x) < kColumns;
         const int64_t j = clamp_row(tile.column + c, 0, tile.s.k_len - 1);
-        (is_key ? shared.k : shared.v)[c] = key_row(is_key ? p().k : p().v, p().lengths, tile.s, tile.b, p().kv_head_of(tile.h), j);
+        (is_key ? shared.k : shared.v)[c] =
+            key_row(is_key ? p().k : p().v, p().lengths, tile.s, tile.b, p().kv_head_of(tile.h), j);
     }
 
     BK_DEVICE void scores(C (&score)[kRows][kOwn]) {
@@ -64,8 +65,8 @@ struct ForwardBlock {
         finish_scores<false, T, kRows>(p().rules, problem.has_plain_scores, tile, score);
     }
 
-    // Folds a tile of scores into the maximum and sum of each row, whose output it rescales; scores become probabilities.
-    BK_DEVICE void fold(C (&score)[kRows][kOwn], C (&y)[kRows][kOut * kOwn]) {
+    // Combines a tile of scores with the maximum and sum of each row, whose output it rescales; scores become exponentials.
+    BK_DEVICE void combine(C (&score)[kRows][kOwn], C (&y)[kRows][kOut * kOwn]) {
         BK_UNROLL
         for (int r = 0; r < kRows; ++r) {
             C top = larger(larger(score[r][0], score[r][1]), larger(score[r][2], score[r][3]));
@@ -112,7 +113,7 @@ struct ForwardBlock {
             if (p().rules.blocks.blocks != nullptr && !has_visible_block<false>(p().rules.blocks, tile, kTileRows)) continue;
             C score[kRows][kOwn];
             scores(score);
-            fold(score, y);
+            combine(score, y);
             if (!kHasOutput || p().y.data == nullptr) continue;
             if (p().rules.dropout.probability > 0) drop(score);
             store_coefficients<kRows>(shared.coefficients, score);
@@ -245,7 +246,8 @@ struct ForwardBlock {
 };
 
 template <class T, int kRows, int kOut>
-__global__ void __launch_bounds__(kThreads, kResidentBlocks<T>) attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<T>)
+    attention_forward_kernel(const __grid_constant__ ForwardProblem<T> problem) {
     __shared__ ForwardShared<T, kRows, kOut> shared;
     ForwardBlock<T, kRows, kOut> block{problem, shared, {}, 0, {}, {}};
     for (int64_t work = blockIdx.x; work < problem.order.total(); work += gridDim.x) block.run(work);
@@ -305,13 +307,17 @@ Status forward(const Launch& launch, const AttentionForward<T>& p) {
     if (p.batch == 0 && p.lengths.q_offsets != nullptr && p.lengths.total_q > 0) return forward(launch, without_sequences(p));
     if (p.batch == 0 || (p.lengths.q_len == 0 && p.lengths.q_offsets == nullptr)) return Status::kOk;
     BK_TRY(launch_weights(launch, p));
-    constexpr int kFewRows = 2;
     if constexpr (std::is_same_v<T, double>) {
         return launch_forward<T, 4, 1>(launch, p);
     } else {
-        if (p.lengths.q_len <= kFewRows * kTeams) return launch_forward<T, kFewRows, 2>(launch, p);
-        if constexpr (std::is_same_v<T, float>)
+        // Smaller tiles where larger ones would leave SMs idle. A row's bits are the same in all.
+        const auto blocks = [&](int rows) { return p.batch * p.heads * ceil_div(p.lengths.q_len, int64_t{rows} * kTeams); };
+        const int64_t sms = device_sms();
+        if (p.lengths.q_len <= 2 * kTeams || blocks(4) < sms) return launch_forward<T, 2, 2>(launch, p);
+        if constexpr (std::is_same_v<T, float>) {
+            if (blocks(8) < 2 * sms) return launch_forward<T, 4, 2>(launch, p);
             if (p.d_v <= kColumns) return launch_forward<T, 8, 1>(launch, p);
+        }
         return launch_forward<T, 8, 2>(launch, p);
     }
 }

@@ -219,19 +219,19 @@ BK_DEVICE void accumulate(const C* coefficients, const Rows<T>& x, int first, in
     for (int n = 0; n < chunks; ++n) {
         const bool has_next = n + 1 < chunks;
         if (has_next) fetch((n + 1) * kDepth);
-        const C *const chunk = staged + n % 2 * kChunkElements<kRows, kOut>, *const column = coefficients + n * kDepth * kTileRows;
+        const C *const chunk = staged + n % 2 * kChunkElements<kRows, kOut>, *const column =
+                                                                                 coefficients + n * kDepth * kTileRows;
         const unsigned own = team() * kRows ^ (n * kDepth & kCoefficientMask<kRows>);
         const auto add = [&](int d, const auto& product) {
             C w[kRows];
-            load_own_rows(w, column + d * kTileRows, [own, d](unsigned r) { return own ^ (d & kCoefficientMask<kRows>) ^ r; });
+            load_own_rows(w, column + d * kTileRows, [own, d](unsigned r) { return own ^ (d & kCoefficientMask<kRows>)^r; });
             BK_UNROLL
             for (int g = 0; g < kOut; ++g) {
                 const auto four = load<4>(chunk + d * kOut * kColumns + g * kColumns + lane() * 4);
                 BK_UNROLL
                 for (int r = 0; r < kRows; ++r) {
                     BK_UNROLL
-                    for (int e = 0; e < 4; ++e)
-                        sum[r][g * 4 + e] = product(sum[r][g * 4 + e], w[r], four.lane[e]);
+                    for (int e = 0; e < 4; ++e) sum[r][g * 4 + e] = product(sum[r][g * 4 + e], w[r], four.lane[e]);
                 }
             }
         };
