@@ -232,7 +232,8 @@ IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter co
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
 NATIVE_CPU := $(call IN_PART,$(call NATIVE,*_cpu.cpp))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
-FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o $(OUT)/fibers/obj/core/abi/library.o
+FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
+                 $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
 cpu-library cuda-library fibers-library: %-library: $(OUT)/%/libbaracuda_kernels.so
