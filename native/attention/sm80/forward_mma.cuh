@@ -16,7 +16,7 @@
 
 namespace bk::sm80 {
 
-constexpr int kThreads = 128, kWarps = 4;
+constexpr int kThreads = 128, kWarps = 4, kStateBytes = 128;
 
 template <class T>
 struct ForwardMma {
@@ -37,7 +37,7 @@ struct ForwardShape {
     static constexpr int kRows = 16 * kWarps * kRowTiles, kKeys = 64;
     static constexpr int kKeyTiles = kKeys / 8, kValueTiles = kDv / 8;
     static constexpr int kQBytes = kTileBytes<kRows, kDk>, kKBytes = kTileBytes<kKeys, kDk>, kVBytes = kTileBytes<kKeys, kDv>;
-    static constexpr int kBytes = kQBytes + kKBytes + kVBytes + 64;
+    static constexpr int kBytes = kQBytes + kKBytes + kVBytes + kStateBytes;
 };
 
 // What all threads of a block know and use rarely: in shared memory, since registers are scarce.
@@ -45,8 +45,9 @@ struct ForwardState {
     QueryRows queries;
     KeyBand band;
     int first_row, split;
+    Span some[kWarps], all[kWarps];  // keys that some row of a warp sees, and those that all its rows see
 };
-static_assert(sizeof(ForwardState) <= 64, "behind the tiles");
+static_assert(sizeof(ForwardState) <= kStateBytes, "behind the tiles");
 
 // The keys of a split, out of those that a tile sees.
 BK_DEVICE Span split_of(const Span& all, int split, int splits, int split_keys) {
@@ -109,17 +110,10 @@ public:
         const int end = (band_.keys.end + kKeys - 1) / kKeys;
         int tile = next_tile(band_.keys.first / kKeys, end, i_first, i_last);
         load_queries();
+        set_spans();
         if (tile < end) load_keys(tile);
         end_copy_group();
 
-        const int warp_row = block_.first_row + thread_ / 32 * 16 * kRowTiles;
-        const bool has_rows = warp_row < queries_.rows;
-        const int warp_last = min(warp_row + 16 * kRowTiles, queries_.rows) - 1;
-        const int warp_i_first = queries_.query(warp_row), warp_i_last = queries_.query(warp_last);
-        // Keys that some row of the warp sees, and those that all see.
-        Span some = band_.of_rows(warp_i_first, warp_i_last);
-        const Span all{band_.of_rows(warp_i_last, warp_i_last).first, band_.of_rows(warp_i_first, warp_i_first).end};
-        if (!has_rows) some.end = some.first = 0;
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
             clear(output_[m]);
@@ -128,10 +122,11 @@ public:
 #pragma unroll 1
         while (tile < end) {
             const int j0 = tile * kKeys;
-            const bool sees = j0 < some.end && j0 + kKeys > some.first;
-            const bool is_edge = j0 < all.first || j0 + kKeys > all.end;
             wait_for_copies<0>();
             __syncthreads();
+            const Span some = block_.some[thread_ / 32], all = block_.all[thread_ / 32];
+            const bool sees = j0 < some.end && j0 + kKeys > some.first;
+            const bool is_edge = j0 < all.first || j0 + kKeys > all.end;
             load_values(tile);
             end_copy_group();
             if (sees) {
@@ -146,10 +141,20 @@ public:
             if (sees) multiply_values();
         }
         wait_for_copies<0>();
-        if (has_rows) store_all(warp_row);
+        store_all();
     }
 
 private:
+    BK_DEVICE int warp_row() const { return block_.first_row + thread_ / 32 * 16 * kRowTiles; }
+
+    BK_DEVICE void set_spans() {
+        const int first = warp_row(), last = min(first + 16 * kRowTiles, queries_.rows) - 1;
+        if (thread_ % 32 != 0) return;
+        const int i_first = queries_.query(first), i_last = queries_.query(last);
+        block_.some[thread_ / 32] = first < queries_.rows ? band_.of_rows(i_first, i_last) : Span{0, 0};
+        block_.all[thread_ / 32] = {band_.of_rows(i_last, i_last).first, band_.of_rows(i_first, i_first).end};
+    }
+
     BK_DEVICE int next_tile(int tile, int end, int i_first, int i_last) const {
         if constexpr (kIsGeneral) {
             const BlockMask& blocks = g_.p.rules.blocks;
@@ -273,7 +278,7 @@ private:
         }
     }
 
-    BK_DEVICE void store_all(int warp_row) {
+    BK_DEVICE void store_all() {
         const int lane = thread_ % 32, d_v = static_cast<int>(g_.p.d_v);
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m)
@@ -282,7 +287,7 @@ private:
                 RowState state = state_[m][half];
                 state.sum = quad_sum(state.sum);
                 if constexpr (!kIsGeneral) state.max *= g_.p.rules.scale * kLog2e;
-                const int row = warp_row + 16 * m + lane / 4 + 8 * half;
+                const int row = warp_row() + 16 * m + lane / 4 + 8 * half;
                 if (row >= queries_.rows) continue;
                 const int i = queries_.query(row), h = queries_.head_of(row);
                 if (g_.partials.splits > 1)
@@ -327,7 +332,7 @@ private:
     const ForwardMma<T>& g_;
     const QueryRows& queries_;
     const KeyBand& band_;
-    const ForwardState& block_;
+    ForwardState& block_;
     char *const q_, *const k_, *const v_;
     const KeyRows<T> keys_, values_;
     const int thread_;
@@ -359,13 +364,13 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
     const int first_row = tile * Shape::kRows;
     if (first_row >= queries.rows) return;
     char* const tiles = reinterpret_cast<char*>(shared);
-    ForwardState* const state = reinterpret_cast<ForwardState*>(tiles + Shape::kBytes - 64);
+    ForwardState* const state = reinterpret_cast<ForwardState*>(tiles + Shape::kBytes - kStateBytes);
     if (threadIdx.x == 0) {
         KeyBand band(g.p.rules.band, s);
         const Span seen =
             band.of_rows(queries.query(first_row), queries.query(min(first_row + Shape::kRows, queries.rows) - 1));
         band.keys = split_of(seen, split, g.partials.splits, g.split_keys);
-        *state = {queries, band, first_row, split};
+        *state = {queries, band, first_row, split, {}, {}};
     }
     __syncthreads();
     ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, b, queries.head).run();

@@ -63,7 +63,7 @@ BK_DEVICE void fill_tile(char* tile, int thread, int width, bool by_copies, cons
     constexpr int kCopies = kRows * kVectors / kThreads;
     static_assert(kRows * kVectors % kThreads == 0, "each thread copies equally often");
     if (by_copies) {
-#pragma unroll
+#pragma unroll 2
         for (int i = 0; i < kCopies; ++i) {
             const int index = thread + i * kThreads, row = index / kVectors, vector = index % kVectors;
             copy_vector(tile + swizzled<kVectors>(row, vector), row_of(row), vector * kLanes, width, true, any);
