@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention by mma.sync on fibers (tests/gpu_on_threads/core) against plain loops.
 #include "attention.h"
+#include "attention/sm80/decode_launch.cuh"
 #include "attention/sm80/forward_launch.cuh"
 
 namespace {
@@ -41,7 +42,7 @@ bool test_all() {
     run("d 100", [](Options& o) { o.d_k = o.d_v = 100, o.gap = 4, o.heads = o.kv_heads = 1; });
     run("no keys", [](Options& o) { o.k_len = 0; });
     run("no d_k", [](Options& o) { o.d_k = 0; });
-    run("one query", [](Options& o) { o.q_len = 1, o.k_len = 65; });
+    run("one query", [](Options& o) { o.heads = 34, o.kv_heads = 2, o.q_len = 1, o.k_len = 65; });
     run("packed", [](Options& o) { o.heads = 12, o.kv_heads = 2, o.q_len = 5, o.is_causal = o.aligns_ends = true; });
     run("packed, split", [](Options& o) {
         o.heads = 10, o.kv_heads = 2, o.q_len = 7, o.k_len = 700, o.is_causal = o.aligns_ends = true, o.sinks = true;

@@ -6,5 +6,7 @@ namespace bk {
 
 template Status attention_forward_mma(const Launch&, const AttentionForward<f16>&, bool*);
 template Status attention_forward_mma(const Launch&, const AttentionForward<bf16>&, bool*);
+template size_t attention_forward_mma_workspace(const AttentionForward<f16>&);
+template size_t attention_forward_mma_workspace(const AttentionForward<bf16>&);
 
 }  // namespace bk

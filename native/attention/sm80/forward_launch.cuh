@@ -8,16 +8,11 @@
 #include "attention/sm80/forward_mma.cuh"
 #include "attention/sm80/merge.cuh"
 #include "attention/sm80/mma.h"
-#include "core/abi/launch.h"
-#include "core/abi/workspace.h"
-#include "core/reference_chip.h"
+#include "attention/sm80/plan.cuh"
 
 namespace bk::sm80 {
 
-constexpr int64_t kInvariantSplit = 2048;  // keys of a split where results may not depend on the batch
-constexpr int64_t kDecodeRows = 16;        // rows that share keys, up to which the decode kernel is faster
-constexpr int64_t kPackedQueries = 64;     // queries up to which the heads of a group share a tile
-constexpr int64_t kMaxLength = int64_t{1} << 30;
+constexpr int64_t kPackedQueries = 64;                // queries up to which the heads of a group share a tile
 constexpr int64_t kSectionBytes = int64_t{24} << 20;  // keys and values that stay in L2
 
 template <int kDk_, int kDv_>
@@ -32,44 +27,6 @@ auto with_head_shape(int64_t d_k, int64_t d_v, const F& f) {
     if (d_k <= 128 && d_v <= 128) return f(HeadShape<128, 128>{});
     if (d_k <= 192 && d_v <= 128) return f(HeadShape<192, 128>{});
     return f(HeadShape<256, 256>{});
-}
-
-template <class T, class KV>
-bool suits_mma(const AttentionForward<T, KV>& p) {
-    const int64_t group = p.kv_heads > 0 ? p.heads / p.kv_heads : 0;
-    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone &&
-           p.y.data != nullptr && p.lengths.q_len < kMaxLength && p.lengths.k_len < kMaxLength && group > 0 &&
-           group <= kMaxLength / kPackedQueries && p.rules.blocks.size < kMaxLength && p.lengths.page_size < kMaxLength &&
-           p.batch * p.heads < kMaxLength && p.lengths.total_q < kMaxLength;
-}
-
-template <class T>
-bool copies_rows(const HeadsView<T>& view) {
-    return has_aligned_rows(view.data, view.batch, view.head, view.row);
-}
-
-template <class T>
-bool stores_pairs(const HeadsView<T>& view) {
-    const uint64_t bits =
-        reinterpret_cast<uintptr_t>(view.data) / sizeof(T) | static_cast<uint64_t>(view.batch | view.head | view.row);
-    return bits % 2 == 0;
-}
-
-template <class T>
-Partials carve_partials(Carver* carver, const AttentionForward<T>& p, int splits) {
-    const int64_t parts = p.batch * p.heads * p.lengths.q_len * splits;
-    Partials partials;
-    partials.log2_sum = carver->take<float>(parts);
-    partials.output = carver->take<float>(parts * p.d_v);
-    partials.splits = splits;
-    return partials;
-}
-
-// Splits of the keys that give the chip `blocks` times as much to do; at most one for each `least` keys.
-inline int splits_of(int64_t blocks, int64_t wanted_blocks, int64_t k_len, int64_t least) {
-    const int64_t most = ceil_div(k_len, least), wanted = wanted_blocks / (blocks > 0 ? blocks : 1);
-    const int64_t splits = wanted < most ? wanted : most;
-    return static_cast<int>(splits < 1 ? 1 : splits > 128 ? 128 : splits);
 }
 
 template <class T>
@@ -91,12 +48,17 @@ ForwardMma<T> plan_forward(const AttentionForward<T>& p, int rows_of_tile) {
     const int64_t blocks = int64_t{g.tiles} * g.sets;
     if (p.is_batch_invariant) {
         g.split_keys = kInvariantSplit;
-        if (g.group == group)
-            g.partials.splits = static_cast<int>(clamp_row(ceil_div(p.lengths.k_len, kInvariantSplit), 1, 1 << 20));
+        if (g.group == group) g.partials.splits = invariant_splits(p.lengths.k_len);
     } else if (2 * blocks <= kReferenceSms) {
         g.partials.splits = splits_of(blocks, 2 * kReferenceSms, p.lengths.k_len, 256);
     }
     return g;
+}
+
+// Whether a tile of the decode kernel has all rows that share keys. That kernel's bits differ from the forward kernel's.
+template <class T>
+bool suits_decode(const AttentionForward<T>& p) {
+    return p.kv_heads > 0 && p.lengths.q_len * (p.heads / p.kv_heads) <= 16 && !p.is_batch_invariant;
 }
 
 template <class T, class Shape, bool kIsGeneral>
@@ -114,10 +76,7 @@ Status launch_forward(const Launch& launch, const AttentionForward<T>& p, bool* 
     BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 1, Tile::kBytes},
                          attention_forward_kernel<T, Shape::kDk, Shape::kDv, kIsGeneral>, g));
     if (g.partials.splits == 1) return Status::kOk;
-    const MergeMma<T> merge{
-        p.lengths, p.heads,   p.batch * p.heads * p.lengths.q_len, static_cast<int>(p.d_v), p.rules.sinks, p.y,
-        p.lse,     g.partials};
-    return merge_splits(launch, merge);
+    return merge_splits(launch, p, g.partials);
 }
 
 }  // namespace bk::sm80
@@ -126,6 +85,7 @@ namespace bk {
 
 template <class T>
 Status attention_forward_mma(const Launch& launch, const AttentionForward<T>& p, bool* is_taken) {
+    if (sm80::suits_decode(p)) return attention_decode_mma(launch, p, is_taken);
     *is_taken = sm80::suits_mma(p);
     if (!*is_taken || p.batch * p.heads * p.lengths.q_len == 0) return Status::kOk;
     return sm80::with_head_shape(p.d_k, p.d_v, [&](auto shape) {
@@ -137,6 +97,7 @@ Status attention_forward_mma(const Launch& launch, const AttentionForward<T>& p,
 
 template <class T>
 size_t attention_forward_mma_workspace(const AttentionForward<T>& p) {
+    if (sm80::suits_decode(p)) return attention_decode_mma_workspace(p);
     if (!sm80::suits_mma(p)) return 0;
     return sm80::with_head_shape(p.d_k, p.d_v, [&](auto shape) {
         using Shape = decltype(shape);

@@ -11,8 +11,8 @@
 
 #include "attention/sm80/rows.cuh"
 #include "attention/sm80/score_rules.cuh"
+#include "attention/sm80/softmax.cuh"
 #include "attention/sm80/tile.cuh"
-#include "core/math/math_half.h"
 
 namespace bk::sm80 {
 
@@ -48,43 +48,6 @@ struct ForwardState {
     Span some[kWarps], all[kWarps];  // keys that some row of a warp sees, and those that all its rows see
 };
 static_assert(sizeof(ForwardState) <= kStateBytes, "behind the tiles");
-
-// The keys of a split, out of those that a tile sees.
-BK_DEVICE Span split_of(const Span& all, int split, int splits, int split_keys) {
-    if (splits == 1) return all;
-    int begin, size = split_keys;
-    if (split_keys > 0) {
-        begin = split * size;
-    } else {
-        const int base = all.first / 64 * 64;
-        size = ((all.end - base + splits - 1) / splits + 63) / 64 * 64;
-        begin = base + split * size;
-    }
-    const int first = max(begin, all.first), end = min(begin + size, all.end);
-    return {first, max(first, end)};
-}
-
-// Online softmax of one row: x becomes 2^(x unit - max), `state` is updated; returns the factor of older sums. The sum
-// is that of the lane's own elements.
-template <int kTiles>
-BK_DEVICE float soften(float (&x)[kTiles][4], int half, float unit, RowState& state) {
-    float top = state.max;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) top = fmaxf(top, fmaxf(x[n][2 * half], x[n][2 * half + 1]));
-    top = quad_max(top);
-    const float base = top == -kInfinity<float> ? 0.0f : top * unit;
-    const float factor = math::half::exp2(state.max * unit - base);
-    float sum = state.sum * factor;
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-        for (int v = 2 * half; v < 2 * half + 2; ++v) {
-            x[n][v] = math::half::exp2(fmaf(x[n][v], unit, -base));
-            sum += x[n][v];
-        }
-    state = {top, sum};
-    return factor;
-}
 
 template <class T, int kDk, int kDv, bool kIsGeneral>
 class ForwardBlock {
@@ -297,23 +260,19 @@ private:
             }
     }
 
-    BK_DEVICE void store_row(RowState& state, int m, int half, int i, int h, int d_v) {
-        float factor = 1;
-        if (g_.p.rules.sinks != nullptr) factor = state.add_sink(g_.p.rules.sinks[h]);
-        const bool is_empty = state.is_empty();
-        factor = is_empty ? 0 : factor / state.sum;
+    BK_DEVICE void store_row(const RowState& state, int m, int half, int i, int h, int d_v) {
+        const RowResult result = finish_row(state, g_.p.rules.sinks, h);
         const int lane = thread_ % 32;
-        if (lane % 4 == 0) store_lse<T>(g_.p.lse, queries_.b, h, queries_.begin + i, state.log2_sum(), is_empty);
+        if (lane % 4 == 0) store_lse<T>(g_.p.lse, queries_.b, h, queries_.begin + i, result.log2_sum, result.is_empty);
         T* const y = g_.p.y.at(queries_.b, h, queries_.begin + i);
 #pragma unroll
         for (int n = 0; n < Shape::kValueTiles; ++n)
-            store_two(y, 8 * n + lane % 4 * 2, d_v, g_.stores_pairs, output_[m][n][2 * half] * factor,
-                      output_[m][n][2 * half + 1] * factor);
+            store_two(y, 8 * n + lane % 4 * 2, d_v, g_.stores_pairs, result.of(output_[m][n][2 * half]),
+                      result.of(output_[m][n][2 * half + 1]));
     }
 
     BK_DEVICE void store_partial(const RowState& state, int m, int half, int i, int h, int d_v) {
-        const int64_t part =
-            ((static_cast<int64_t>(queries_.b) * g_.p.heads + h) * g_.p.lengths.q_len + i) * g_.partials.splits + block_.split;
+        const int64_t part = g_.partials.index(g_.p, queries_.b, h, i) + block_.split;
         const bool is_empty = state.is_empty();
         const int lane = thread_ % 32;
         if (lane % 4 == 0) g_.partials.log2_sum[part] = is_empty ? -kInfinity<float> : state.log2_sum();
@@ -356,11 +315,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
     const Sequence s = sequence_of(g.p.lengths, b);
     const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
                             static_cast<int>(s.q_begin)};
-    if (g.p.lengths.q_offsets != nullptr && tile == 0 && split == 0)
-        for (int h = queries.head; h < queries.head + g.group; ++h)
-            for (int before = b == 0 ? -1 : b; before <= b; ++before)
-                store_empty_rows(g.p.y, g.p.lse, b, h, unowned_queries(g.p.lengths, g.p.batch, before),
-                                 static_cast<int>(g.p.d_v), static_cast<int>(threadIdx.x), kThreads);
+    if (tile == 0 && split == 0) store_unowned_rows(g.p, b, queries.head, g.group, static_cast<int>(threadIdx.x), kThreads);
     const int first_row = tile * Shape::kRows;
     if (first_row >= queries.rows) return;
     char* const tiles = reinterpret_cast<char*>(shared);

@@ -128,28 +128,14 @@ BK_DEVICE void store_empty_rows(const HeadsView<T>& y, const LseView& lse, int64
     for (int64_t row = rows.first + thread; row < rows.end; row += threads) store_lse<T>(lse, b, h, row, 0, true);
 }
 
-// The maximum of a row's scores, in base 2, the sum of 2^(score - max), and what its output is multiplied by.
-struct RowState {
-    float max, sum;
-
-    BK_DEVICE bool is_empty() const { return max == -kInfinity<float> && sum == 0; }
-    BK_DEVICE float log2_sum() const { return max + log2f(sum); }
-
-    // Adds one more key, whose value is 0; returns the factor of the output. Rows without a visible key stay so.
-    BK_DEVICE float add_sink(float score) {
-        if (is_empty()) return 1;
-        const float next = fmaxf(max, score * 1.44269504f), factor = math::half::exp2(max - next);
-        sum = sum * factor + math::half::exp2(score * 1.44269504f - next);
-        max = next;
-        return factor;
-    }
-};
-
-// Partial results of rows whose keys are split: the output of each part, normalised, and log2 of its sum.
-struct Partials {
-    float* output = nullptr;  // [batch, head, query, split, d_v]
-    float* log2_sum = nullptr;
-    int splits = 1;
-};
+// Rows of y and lse around sequence b that no sequence owns, of `count` heads.
+template <class P>
+BK_DEVICE void store_unowned_rows(const P& p, int b, int head, int count, int thread, int threads) {
+    if (p.lengths.q_offsets == nullptr) return;
+    for (int h = head; h < head + count; ++h)
+        for (int before = b == 0 ? -1 : b; before <= b; ++before)
+            store_empty_rows(p.y, p.lse, b, h, unowned_queries(p.lengths, p.batch, before), static_cast<int>(p.d_v), thread,
+                             threads);
+}
 
 }  // namespace bk::sm80
