@@ -311,4 +311,111 @@ struct Problem {
     }
 };
 
+// Gradients of a problem, whose y and lse the formulas give.
+template <class T>
+struct BackwardProblem : Problem<T> {
+    using Problem<T>::o;
+    using Problem<T>::p;
+    AttentionBackward<T> backward;
+    Tensor<T> dy, dq, dk, dv;
+
+    explicit BackwardProblem(const Options& options) : Problem<T>(options) {
+        const Lengths& l = p.lengths;
+        const int64_t k_batch = o.varlen ? 1 : o.batch, k_rows = o.varlen ? l.total_k : o.k_len;
+        dy.make(this->q_batch(), o.heads, this->q_rows(), o.d_v, o);
+        dq.make(this->q_batch(), o.heads, this->q_rows(), o.d_k, o);
+        dk.make(k_batch, o.kv_heads, k_rows, o.d_k, o);
+        dv.make(k_batch, o.kv_heads, k_rows, o.d_v, o);
+        this->y.fill(std::numeric_limits<float>::quiet_NaN());
+        for (Tensor<T>* const to : {&dq, &dk, &dv}) to->fill(99);
+        if (o.varlen) dy.view.batch = dq.view.batch = dk.view.batch = dv.view.batch = 0;
+        for (int64_t b = 0; b < o.batch; ++b) {
+            const Sequence s = sequence_of(l, b);
+            for (int64_t h = 0; h < o.heads; ++h)
+                for (int64_t i = 0; i < s.q_len; ++i) set_row(s, b, h, i);
+        }
+        backward.forward = p;
+        backward.y = this->y.reading(), backward.dy = dy.reading();
+        backward.dq = dq.view, backward.dk = dk.view, backward.dv = dv.view;
+        readable.push_back(dy.range());
+        readable.push_back({nullptr, reinterpret_cast<const char*>(INTPTR_MAX)});
+    }
+
+    void set_row(const Sequence& s, int64_t b, int64_t h, int64_t i) {
+        std::vector<double> weight, ratio, sum(static_cast<size_t>(o.d_v));
+        double log_sum = 0;
+        const int64_t row = s.q_begin + i;
+        dy.draw_row(b, h, row, o.d_v, 1);
+        if (this->weights_of(b, h, i, weight, ratio, log_sum))
+            for (int64_t j = 0; j < s.k_len; ++j)
+                for (int64_t x = 0; x < o.d_v; ++x)
+                    sum[static_cast<size_t>(x)] +=
+                        kept(b, h, i, j, weight[static_cast<size_t>(j)]) * wide(p.v.at(b, p.kv_head_of(h), s.k_begin + j)[x]);
+        else
+            log_sum = o.base2 ? INFINITY : -INFINITY;
+        for (int64_t x = 0; x < o.d_v; ++x)
+            this->y.view.at(b, h, row)[x] = narrow<T>(static_cast<float>(sum[static_cast<size_t>(x)]));
+        const auto at = static_cast<size_t>(b * p.lse.batch + h * p.lse.head + row * p.lse.row);
+        this->lse[at] = static_cast<float>(o.base2 ? log_sum / std::log(2.0) : log_sum);
+    }
+
+    double kept(int64_t b, int64_t h, int64_t i, int64_t j, double weight) const {
+        return o.dropout > 0 ? weight * static_cast<double>(dropout_factor(p.rules.dropout, this->seed, b, h, i, j)) : weight;
+    }
+
+    bool check_rows(const char* name, const Tensor<T>& got, const std::vector<double>& want, int64_t width) const {
+        const double bound = std::is_same_v<T, f16> ? 4e-3 : 3e-2;
+        const int64_t rows = got.count / got.view.row;
+        for (int64_t row = 0; row < rows; ++row)
+            for (int64_t x = 0; x < got.view.row; ++x) {
+                const double w = x < width ? want[static_cast<size_t>(row * width + x)] : 99;
+                if (this->differs(name, 0, 0, row, x, wide(got.view.data[row * got.view.row + x]), w,
+                                  bound * (1 + std::fabs(w))))
+                    return false;
+            }
+        return true;
+    }
+
+    bool check_backward() {
+        const auto sums = [](const Tensor<T>& of, int64_t width) {
+            return std::vector<double>(static_cast<size_t>(of.count / of.view.row * width));
+        };
+        std::vector<double> wanted_dq = sums(dq, o.d_k), wanted_dk = sums(dk, o.d_k), wanted_dv = sums(dv, o.d_v), weight,
+                            ratio;
+        const auto row_of = [](const Tensor<T>& of, const T* row, int64_t width) {
+            return static_cast<size_t>((row - of.view.data) / of.view.row * width);
+        };
+        for (int64_t b = 0; b < o.batch; ++b) {
+            const Sequence s = sequence_of(p.lengths, b);
+            for (int64_t h = 0; h < o.heads; ++h)
+                for (int64_t i = 0; i < s.q_len; ++i) {
+                    double log_sum = 0, delta = 0;
+                    if (!this->weights_of(b, h, i, weight, ratio, log_sum)) continue;
+                    const int64_t row = s.q_begin + i, kv = p.kv_head_of(h);
+                    const T *const g = dy.view.at(b, h, row), *const q = p.q.at(b, h, row);
+                    for (int64_t x = 0; x < o.d_v; ++x) delta += wide(g[x]) * wide(this->y.view.at(b, h, row)[x]);
+                    for (int64_t j = 0; j < s.k_len; ++j) {
+                        const double w = weight[static_cast<size_t>(j)];
+                        if (w == 0) continue;
+                        const T *const k = p.k.at(b, kv, s.k_begin + j), *const v = p.v.at(b, kv, s.k_begin + j);
+                        double dot = 0;
+                        for (int64_t x = 0; x < o.d_v; ++x) dot += wide(g[x]) * wide(v[x]);
+                        const double ds = (kept(b, h, i, j, w) * dot - w * delta) * ratio[static_cast<size_t>(j)];
+                        const size_t to_q = row_of(dq, dq.view.at(b, h, row), o.d_k),
+                                     to_k = row_of(dk, dk.view.at(b, kv, s.k_begin + j), o.d_k),
+                                     to_v = row_of(dv, dv.view.at(b, kv, s.k_begin + j), o.d_v);
+                        for (int64_t x = 0; x < o.d_k; ++x) {
+                            wanted_dq[to_q + static_cast<size_t>(x)] += ds * wide(k[x]);
+                            wanted_dk[to_k + static_cast<size_t>(x)] += ds * wide(q[x]);
+                        }
+                        for (int64_t x = 0; x < o.d_v; ++x)
+                            wanted_dv[to_v + static_cast<size_t>(x)] += kept(b, h, i, j, w) * wide(g[x]);
+                    }
+                }
+        }
+        return check_rows("dq", dq, wanted_dq, o.d_k) && check_rows("dk", dk, wanted_dk, o.d_k) &&
+               check_rows("dv", dv, wanted_dv, o.d_v);
+    }
+};
+
 }  // namespace

@@ -57,7 +57,7 @@ namespace bk {
 
 template <class T, class KV>
 Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken) {
-    *is_taken = sm80::suits_mma(p);
+    *is_taken = sm80::suits_mma(p, p.y.data);
     if (!*is_taken || p.batch * p.heads * p.lengths.q_len == 0) return Status::kOk;
     const int64_t width = p.d_k > p.d_v ? p.d_k : p.d_v;
     if (width <= 64) return sm80::launch_decode<T, KV, 64>(launch, p, is_taken);
@@ -67,7 +67,7 @@ Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>&
 
 template <class T, class KV>
 size_t attention_decode_mma_workspace(const AttentionForward<T, KV>& p) {
-    if (!sm80::suits_mma(p)) return 0;
+    if (!sm80::suits_mma(p, p.y.data)) return 0;
     const int splits = sm80::plan_decode(p).partials.splits;
     Carver carver;
     if (splits > 1) sm80::carve_partials(&carver, p, splits);

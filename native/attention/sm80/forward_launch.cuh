@@ -86,7 +86,7 @@ namespace bk {
 template <class T>
 Status attention_forward_mma(const Launch& launch, const AttentionForward<T>& p, bool* is_taken) {
     if (sm80::suits_decode(p)) return attention_decode_mma(launch, p, is_taken);
-    *is_taken = sm80::suits_mma(p);
+    *is_taken = sm80::suits_mma(p, p.y.data);
     if (!*is_taken || p.batch * p.heads * p.lengths.q_len == 0) return Status::kOk;
     return sm80::with_head_shape(p.d_k, p.d_v, [&](auto shape) {
         using Shape = decltype(shape);
@@ -98,7 +98,7 @@ Status attention_forward_mma(const Launch& launch, const AttentionForward<T>& p,
 template <class T>
 size_t attention_forward_mma_workspace(const AttentionForward<T>& p) {
     if (sm80::suits_decode(p)) return attention_decode_mma_workspace(p);
-    if (!sm80::suits_mma(p)) return 0;
+    if (!sm80::suits_mma(p, p.y.data)) return 0;
     return sm80::with_head_shape(p.d_k, p.d_v, [&](auto shape) {
         using Shape = decltype(shape);
         const int rows = sm80::is_plain(p.rules) ? sm80::ForwardShape<Shape::kDk, Shape::kDv, false>::kRows

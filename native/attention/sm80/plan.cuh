@@ -17,12 +17,12 @@ constexpr int64_t kMaxLength = int64_t{1} << 30;
 constexpr int kMaxSplits = 128;
 
 template <class T, class KV>
-bool suits_mma(const AttentionForward<T, KV>& p) {
+bool suits_mma(const AttentionForward<T, KV>& p, const void* y) {
     const int64_t group = p.kv_heads > 0 ? p.heads / p.kv_heads : 0;
-    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone &&
-           p.y.data != nullptr && p.lengths.q_len < kMaxLength && p.lengths.k_len < kMaxLength && group > 0 &&
-           group <= kMaxLength / 64 && p.rules.blocks.size < kMaxLength && p.lengths.page_size < kMaxLength &&
-           p.batch * p.heads < kMaxLength && p.lengths.total_q < kMaxLength;
+    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone && y != nullptr &&
+           p.lengths.q_len < kMaxLength && p.lengths.k_len < kMaxLength && group > 0 && group <= kMaxLength / 64 &&
+           p.rules.blocks.size < kMaxLength && p.lengths.page_size < kMaxLength && p.batch * p.heads < kMaxLength &&
+           p.lengths.total_q < kMaxLength;
 }
 
 template <class T>
