@@ -2,6 +2,8 @@
 // Hopper forward attention: interface of attention/sm90/forward_*_sm90a.cu to the choice among cores.
 #pragma once
 
+#include <cstddef>
+
 #include "attention/flash/problem.h"
 #include "core/abi/arch.h"
 
@@ -10,6 +12,9 @@ namespace bk {
 // *is_taken tells whether TMA can load the operands and the kernels serve the problem, and so the result was computed.
 template <class T>
 Status forward_sm90a(const Launch& launch, const AttentionForward<T>& p, bool* is_taken);
+
+// Bytes of the counter from which blocks take tiles; without a workspace each block has one tile.
+constexpr size_t kForwardWgmmaWorkspace = sizeof(int);
 
 template <class T>
 Status attention_forward_wgmma(const Launch& launch, const AttentionForward<T>& p, bool* is_taken) {
