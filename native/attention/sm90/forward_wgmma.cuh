@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <type_traits>
 
 #include "attention/flash/scores.h"
+#include "attention/sm80/rows.cuh"
 #include "attention/sm90/forward_wgmma.h"
 #include "attention/sm90/score_tile.cuh"
 #include "attention/sm90/softmax_tile.cuh"
@@ -267,16 +267,6 @@ BK_DEVICE void store_output(T* row, const float (&out)[kDv / 2], int half, float
     }
 }
 
-BK_DEVICE void store_lse(const LseView& lse, int64_t at, float natural, bool is_bf16) {
-    const float value = lse.is_base2 ? natural * kLog2E : natural;
-    if (!lse.is_element)
-        static_cast<float*>(lse.data)[at] = value;
-    else if (is_bf16)
-        static_cast<bf16*>(lse.data)[at] = narrow<bf16>(value);
-    else
-        static_cast<f16*>(lse.data)[at] = narrow<f16>(value);
-}
-
 // Normalises and stores a warpgroup's outputs and lse.
 template <class T, class Tile>
 BK_DEVICE void store_tile(const AttentionForward<T>& p, const QueryTile& tile, const float (&out)[Tile::kDv / 2],
@@ -287,20 +277,21 @@ BK_DEVICE void store_tile(const AttentionForward<T>& p, const QueryTile& tile, c
         const int64_t i = int64_t{tile.index} * Tile::kRows + warpgroup * kWarpgroupRows + row_in_warpgroup + 8 * r;
         float sum = quad_sum(statistics.sum[r]), correction = 1;
         float log2_max = statistics.max[r] == -INFINITY ? -INFINITY : statistics.max[r] * log2_scale;
-        if (p.rules.sinks != nullptr) {
+        if (p.rules.sinks != nullptr && log2_max != -INFINITY) {
             const float sink = p.rules.sinks[tile.head] * kLog2E, largest = fmaxf(log2_max, sink);
-            correction = log2_max == -INFINITY ? 0.0f : exp2_approx(log2_max - largest);
-            sum = sum * correction + (sink == -INFINITY ? 0.0f : exp2_approx(sink - largest));
+            correction = exp2_approx(log2_max - largest);
+            sum = sum * correction + exp2_approx(sink - largest);
             log2_max = largest;
         }
         const bool is_there = i < s.q_len, is_empty = log2_max == -INFINITY;
         const float inverse = is_empty ? 0.0f : correction / sum;
         store_output<T, Tile::kDv>(is_there ? p.y.at(tile.batch, tile.head, s.q_begin + i) : nullptr, out, r, inverse,
                                    static_cast<int>(p.d_v), lane);
-        if (p.lse.data != nullptr && is_there && lane % 4 == 0)
-            store_lse(p.lse, tile.batch * p.lse.batch + tile.head * p.lse.head + (s.q_begin + i) * p.lse.row,
-                      is_empty ? p.lse.empty : log2_max * kLn2 + logf(sum), std::is_same_v<T, bf16>);
+        if (is_there && lane % 4 == 0)
+            sm80::store_lse<T>(p.lse, tile.batch, tile.head, s.q_begin + i, log2_max + log2f(sum), is_empty);
     }
+    if (tile.index == 0 && warpgroup == 0)
+        sm80::store_unowned_rows(p, tile.batch, tile.head, 1, static_cast<int>(threadIdx.x), kWarpgroup);
 }
 
 template <class T, class Tile, bool kIsGeneral>

@@ -10,7 +10,7 @@
 
 namespace bk {
 
-constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+constexpr float kLog2E = 1.4426950408889634f;
 
 BK_DEVICE float exp2_approx(float x) {
     float y;
