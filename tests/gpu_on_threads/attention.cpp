@@ -466,6 +466,32 @@ int check_poison() {
     return failures;
 }
 
+// A score of +inf or NaN makes its row NaN; a row of -inf is empty.
+int check_infinite_scores() {
+    constexpr int64_t kRows = 70, kKeys = 80, kExtent = 8;
+    Heads<float> q, k, v, y;
+    q.make(1, 1, kRows, kExtent), k.make(1, 1, kKeys, kExtent), v.make(1, 1, kKeys, kExtent), y.make(1, 1, kRows, kExtent);
+    for (int64_t i = 0; i < kRows; ++i) q.fill(0, 0, i);
+    for (int64_t j = 0; j < kKeys; ++j) k.fill(0, 0, j), v.fill(0, 0, j);
+    std::vector<float> bias(kRows * kKeys, 0.0f), lse(kRows, 5.0f);
+    bias[3 * kKeys + 2] = bias[40 * kKeys + 79] = INFINITY, bias[50 * kKeys + 70] = NAN;
+    for (int64_t j = 0; j < kKeys; ++j) bias[static_cast<size_t>(60 * kKeys + j)] = -INFINITY;
+    AttentionForward<float> p;
+    p.batch = p.heads = p.kv_heads = 1, p.d_k = p.d_v = kExtent, p.lengths.q_len = kRows, p.lengths.k_len = kKeys;
+    p.q = q.read(), p.k = k.read(), p.v = v.read(), p.y = y.view;
+    p.lse.data = lse.data(), p.lse.row = 1, p.lse.empty = INFINITY;
+    p.rules.bias.data = bias.data(), p.rules.bias.values = Values::kF32;
+    p.rules.bias.row = kKeys, p.rules.bias.column = 1;
+    int failures = attention_forward(Launch{}, p) != Status::kOk;
+    for (int64_t i = 0; i < kRows; ++i) {
+        const bool is_nan = i == 3 || i == 40 || i == 50, is_empty = i == 60;
+        const float got = y.view.at(0, 0, i)[5], sum = lse[static_cast<size_t>(i)];
+        if (std::isnan(got) != is_nan || std::isnan(sum) != is_nan || (is_empty && (got != 0 || sum != INFINITY)))
+            ++failures, printf("row %d: y %g, lse %g\n", static_cast<int>(i), got, sum);
+    }
+    return failures;
+}
+
 // Extents of 0, and head dimensions of many chunks.
 int check_extents() {
     constexpr int64_t kExtents[][4] = {{0, 5, 4, 4}, {5, 0, 4, 4},      {5, 7, 0, 4},     {5, 7, 4, 0},
@@ -509,7 +535,8 @@ int check_no_sequences() {
 
 int main(int count, char** arguments) {
     const int problems = count > 1 ? atoi(arguments[1]) : 40, first = count > 2 ? atoi(arguments[2]) : 0;
-    int failures = check_poison<float>() + check_poison<bf16>() + check_no_sequences() + check_extents();
+    int failures =
+        check_poison<float>() + check_poison<bf16>() + check_infinite_scores() + check_no_sequences() + check_extents();
     for (int n = first; n < first + problems && failures < 20; ++n) {
         generator.seed(static_cast<uint32_t>(n));
         failures += n % 4 == 0   ? check_random<bf16>(n)

@@ -341,15 +341,16 @@ Status launch_gradient(const Launch& launch, BackwardProblem<T> problem) {
     return launch_kernel(launch, grid_of(problem.order), attention_backward_kernel<T, kOf, kRows, kOut>, problem);
 }
 
-// dk and dv share a kernel where each fits one chunk of 64 kOut columns.
+// dk and dv of f32 share a kernel where each fits one chunk of 64 kOut columns.
 template <class T, int kRows, int kOut>
 Status launch_gradients(const Launch& launch, const BackwardProblem<T>& problem) {
+    constexpr bool kMayShare = std::is_same_v<T, float>;
     const AttentionForward<T>& f = problem.p.forward;
     const bool has_both = problem.p.dk.data != nullptr && problem.p.dv.data != nullptr;
-    if (has_both && f.d_k <= kOut * kColumns && f.d_v <= kOut * kColumns) {
-        BK_TRY((launch_gradient<T, Gradient::kDkDv, kRows, kOut>(launch, problem)));
+    if (kMayShare && has_both && f.d_k <= kOut * kColumns && f.d_v <= kOut * kColumns) {
+        if constexpr (kMayShare) BK_TRY((launch_gradient<T, Gradient::kDkDv, kRows, kOut>(launch, problem)));
     } else {
-        constexpr int kWide = std::is_same_v<T, double> ? 1 : 2;
+        constexpr int kWide = kMayShare ? 2 : kOut;
         BK_TRY((launch_gradient<T, Gradient::kDv, kRows, kWide>(launch, problem)));
         BK_TRY((launch_gradient<T, Gradient::kDk, kRows, kWide>(launch, problem)));
     }
