@@ -318,6 +318,8 @@ struct BackwardProblem : Problem<T> {
     using Problem<T>::p;
     AttentionBackward<T> backward;
     Tensor<T> dy, dq, dk, dv;
+    std::vector<T> dbias;
+    std::vector<float> dsinks;
 
     explicit BackwardProblem(const Options& options) : Problem<T>(options) {
         const Lengths& l = p.lengths;
@@ -337,6 +339,14 @@ struct BackwardProblem : Problem<T> {
         backward.forward = p;
         backward.y = this->y.reading(), backward.dy = dy.reading();
         backward.dq = dq.view, backward.dk = dk.view, backward.dv = dv.view;
+        if (o.bias != Values::kNone) {
+            dbias.assign(static_cast<size_t>(o.batch * o.heads * o.q_len * o.k_len), narrow<T>(99));
+            backward.dbias = dbias.data();
+        }
+        if (o.sinks) {
+            dsinks.assign(static_cast<size_t>(o.heads), 99);
+            backward.dsinks = dsinks.data();
+        }
         readable.push_back(dy.range());
         readable.push_back({nullptr, reinterpret_cast<const char*>(INTPTR_MAX)});
     }
@@ -381,7 +391,7 @@ struct BackwardProblem : Problem<T> {
             return std::vector<double>(static_cast<size_t>(of.count / of.view.row * width));
         };
         std::vector<double> wanted_dq = sums(dq, o.d_k), wanted_dk = sums(dk, o.d_k), wanted_dv = sums(dv, o.d_v), weight,
-                            ratio;
+                            ratio, wanted_dbias(dbias.size()), wanted_dsinks(static_cast<size_t>(o.heads));
         const auto row_of = [](const Tensor<T>& of, const T* row, int64_t width) {
             return static_cast<size_t>((row - of.view.data) / of.view.row * width);
         };
@@ -394,13 +404,19 @@ struct BackwardProblem : Problem<T> {
                     const int64_t row = s.q_begin + i, kv = p.kv_head_of(h);
                     const T *const g = dy.view.at(b, h, row), *const q = p.q.at(b, h, row);
                     for (int64_t x = 0; x < o.d_v; ++x) delta += wide(g[x]) * wide(this->y.view.at(b, h, row)[x]);
+                    if (o.sinks)
+                        wanted_dsinks[static_cast<size_t>(h)] -=
+                            std::exp(static_cast<double>(this->sinks[static_cast<size_t>(h)]) - log_sum) * delta;
                     for (int64_t j = 0; j < s.k_len; ++j) {
                         const double w = weight[static_cast<size_t>(j)];
                         if (w == 0) continue;
                         const T *const k = p.k.at(b, kv, s.k_begin + j), *const v = p.v.at(b, kv, s.k_begin + j);
                         double dot = 0;
                         for (int64_t x = 0; x < o.d_v; ++x) dot += wide(g[x]) * wide(v[x]);
-                        const double ds = (kept(b, h, i, j, w) * dot - w * delta) * ratio[static_cast<size_t>(j)];
+                        const double dscore = kept(b, h, i, j, w) * dot - w * delta,
+                                     ds = dscore * ratio[static_cast<size_t>(j)];
+                        if (!dbias.empty())
+                            wanted_dbias[static_cast<size_t>(((b * o.heads + h) * o.q_len + i) * o.k_len + j)] = dscore;
                         const size_t to_q = row_of(dq, dq.view.at(b, h, row), o.d_k),
                                      to_k = row_of(dk, dk.view.at(b, kv, s.k_begin + j), o.d_k),
                                      to_v = row_of(dv, dv.view.at(b, kv, s.k_begin + j), o.d_v);
@@ -413,6 +429,13 @@ struct BackwardProblem : Problem<T> {
                     }
                 }
         }
+        const double bound = std::is_same_v<T, f16> ? 4e-3 : 3e-2;
+        for (size_t i = 0; i < dbias.size(); ++i)
+            if (this->differs("dbias", 0, 0, 0, static_cast<int64_t>(i), wide(dbias[i]), wanted_dbias[i], bound)) return false;
+        for (size_t h = 0; h < dsinks.size(); ++h)
+            if (this->differs("dsinks", 0, static_cast<int64_t>(h), 0, 0, static_cast<double>(dsinks[h]), wanted_dsinks[h],
+                              1e-3))
+                return false;
         return check_rows("dq", dq, wanted_dq, o.d_k) && check_rows("dk", dk, wanted_dk, o.d_k) &&
                check_rows("dv", dv, wanted_dv, o.d_v);
     }

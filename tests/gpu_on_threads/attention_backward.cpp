@@ -42,7 +42,8 @@ bool test_all() {
     run("sinks", [](Options& o) { o.sinks = true; });
     run("softcap", [](Options& o) { o.softcap = 1.5f, o.is_causal = true; });
     run("slopes", [](Options& o) { o.slopes = true, o.is_causal = o.aligns_ends = true; });
-    run("bias", [](Options& o) { o.bias = Values::kElement, o.heads = 4; });
+    run("bias", [](Options& o) { o.bias = Values::kElement, o.heads = 4, o.left = 30, o.right = 2, o.softcap = 3; });
+    run("bias, varlen", [](Options& o) { o.bias = Values::kF32, o.batch = 3, o.varlen = true, o.k_len = 71; });
     run("mask", [](Options& o) { o.mask = true, o.batch = 2, o.k_lens = true; });
     run("blocks", [](Options& o) { o.blocks = 32, o.q_len = 130, o.k_len = 200; });
     run("dropout", [](Options& o) { o.dropout = 0.3f; });

@@ -13,8 +13,8 @@ namespace bk::sm80 {
 
 template <class T>
 bool suits_backward(const AttentionBackward<T>& p) {
-    return suits_mma(p.forward, p.y.data) && p.forward.lengths.page_ids == nullptr && p.dbias == nullptr &&
-           p.dsinks == nullptr && p.dy.data != nullptr && p.forward.lse.data != nullptr;
+    return suits_mma(p.forward, p.y.data) && p.forward.lengths.page_ids == nullptr && p.dy.data != nullptr &&
+           p.forward.lse.data != nullptr;
 }
 
 template <class T>
@@ -61,13 +61,13 @@ Status launch_keys(const Launch& launch, const BackwardMma<T>& g, bool* is_taken
 template <class T, int kWidth, bool kIsGeneral>
 Status launch_gradients(const Launch& launch, const BackwardMma<T>& g, bool* is_taken) {
     BK_TRY((launch_keys<T, kWidth, kIsGeneral>(launch, g, is_taken)));
-    if (g.p.dq.data == nullptr) return Status::kOk;
+    if (g.p.dq.data == nullptr && g.p.dbias == nullptr) return Status::kOk;
     return launch_outputs<T, kWidth, kDq, kIsGeneral>(launch, g, is_taken);
 }
 
 template <class T, int kWidth>
 Status launch_backward(const Launch& launch, const BackwardMma<T>& g, bool* is_taken) {
-    if (is_plain(g.p.forward.rules)) return launch_gradients<T, kWidth, false>(launch, g, is_taken);
+    if (is_plain(g.p.forward.rules) && g.p.dbias == nullptr) return launch_gradients<T, kWidth, false>(launch, g, is_taken);
     return launch_gradients<T, kWidth, true>(launch, g, is_taken);
 }
 
@@ -99,9 +99,15 @@ Status attention_backward_mma(const Launch& launch, const AttentionBackward<T>& 
     g.pairs_dq = sm80::stores_pairs(p.dq);
     g.pairs_dk = sm80::stores_pairs(p.dk);
     g.pairs_dv = sm80::stores_pairs(p.dv);
+    g.pairs_dbias = is_aligned(p.dbias, 2 * sizeof(T));
     if (rows > 0)
         BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(sm80::kBackwardThreads)},
                              sm80::attention_delta_kernel<T>, g));
+    if (p.dsinks != nullptr && f.rules.sinks != nullptr && f.heads > 0)
+        BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(f.heads)), dim3(sm80::kBackwardThreads)},
+                             sm80::attention_dsinks_kernel<T>, g));
+    if (p.dbias != nullptr && rows * f.lengths.k_len > 0)
+        BK_TRY(fill_bytes(launch, p.dbias, 0, static_cast<size_t>(rows * f.lengths.k_len) * sizeof(T)));
     const int64_t width = f.d_k > f.d_v ? f.d_k : f.d_v;
     if (width <= 64) return sm80::launch_backward<T, 64>(launch, g, is_taken);
     if (width <= 128) return sm80::launch_backward<T, 128>(launch, g, is_taken);

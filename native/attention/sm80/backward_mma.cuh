@@ -23,7 +23,7 @@ struct BackwardMma {
     AttentionBackward<T> p;
     int tiles;  // of resident rows
     bool copies_q, copies_k, copies_v, copies_dy;
-    bool pairs_dq, pairs_dk, pairs_dv;
+    bool pairs_dq, pairs_dk, pairs_dv, pairs_dbias;
     FastDiv<uint32_t> page_size;
     float *log2_sum, *delta;  // [batch, head, query]
 };
@@ -59,6 +59,28 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_delta_kernel(const
         f.lse.is_element ? widen(static_cast<const T*>(f.lse.data)[at]) : static_cast<const float*>(f.lse.data)[at];
     g.delta[row] = sum;
     g.log2_sum[row] = fabsf(lse) == kInfinity<float> ? kInfinity<float> : f.lse.is_base2 ? lse : lse * kLog2e;
+}
+
+// dsinks = -sum of 2^(sink - lse) delta over the rows of a head. A block takes a head.
+template <class T>
+__global__ void __launch_bounds__(kBackwardThreads) attention_dsinks_kernel(const __grid_constant__ BackwardMma<T> g) {
+    __shared__ float sums[kBackwardThreads];
+    const AttentionForward<T>& f = g.p.forward;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int64_t h = blockIdx.x;
+    const float sink = f.rules.sinks[h] * kLog2e;
+    float sum = 0;
+    for (int64_t b = 0; b < f.batch; ++b) {
+        const int64_t first = (b * f.heads + h) * f.lengths.q_len, q_len = sequence_of(f.lengths, b).q_len;
+        for (int64_t i = thread; i < q_len; i += kBackwardThreads)
+            sum -= math::half::exp2(sink - g.log2_sum[first + i]) * g.delta[first + i];
+    }
+    sums[thread] = sum;
+    for (int half = kBackwardThreads / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (thread < half) sums[thread] += sums[thread + half];
+    }
+    if (thread == 0) g.p.dsinks[h] = sums[0];
 }
 
 template <class T, int kQWidth, int kVWidth, int kOutputs, bool kIsGeneral>
@@ -280,14 +302,15 @@ private:
                 const uint64_t seed = *dropout.seed;
                 each_element(p, [&](int n, int v, float x) {
                     const float factor = dropout_factor(dropout, seed, b_, at.h(n, v), at.i(n, v), at.j(n, v));
-                    if constexpr (kHasFirst)
-                        ds[n][v] = x * gain[n][v] * (ds[n][v] * factor - delta_of(statistics, column, n, v));
+                    if constexpr (kHasFirst) ds[n][v] = x * (ds[n][v] * factor - delta_of(statistics, column, n, v));
                     return x * factor;
                 });
             } else if constexpr (kHasFirst) {
-                each_element(
-                    ds, [&](int n, int v, float x) { return p[n][v] * gain[n][v] * (x - delta_of(statistics, column, n, v)); });
+                each_element(ds, [&](int n, int v, float x) { return p[n][v] * (x - delta_of(statistics, column, n, v)); });
             }
+            if constexpr (!kIsKeys)
+                if (g_.p.dbias != nullptr) store_dbias(ds, at);
+            if constexpr (kHasFirst) each_element(ds, [&](int n, int v, float x) { return x * gain[n][v]; });
         } else if constexpr (kHasFirst) {
             each_element(ds, [&](int n, int v, float x) { return p[n][v] * (x - delta_of(statistics, column, n, v)); });
         }
@@ -297,6 +320,20 @@ private:
 
     BK_DEVICE float delta_of(const float* statistics, int column, int n, int v) const {
         return kIsKeys ? statistics[kStream + 8 * n + column + v % 2] : row_delta_[v / 2];
+    }
+
+    // Gradients of the scores; those of tiles that are skipped were set to 0.
+    BK_DEVICE void store_dbias(const float (&ds)[kN][4], const Coordinates& at) const {
+        const int64_t k_len = forward().lengths.k_len;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int i = at.i(0, 2 * half);
+            if (i >= q_len_) continue;
+            T* const row = static_cast<T*>(g_.p.dbias) + statistic(head_, i) * k_len;
+#pragma unroll
+            for (int n = 0; n < kN; ++n)
+                store_two(row, at.j(n, 0), keys_.k_len, k_len % 2 == 0 && g_.pairs_dbias, ds[n][2 * half], ds[n][2 * half + 1]);
+        }
     }
 
     template <int kTiles>
@@ -349,7 +386,7 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_backward_kernel(co
     const Sequence s = sequence_of(f.lengths, b);
     if (index == 0) {
         for (int before = b == 0 ? -1 : b; before <= b; ++before) {
-            if (!kIsKeys && f.lengths.q_offsets != nullptr)
+            if (!kIsKeys && f.lengths.q_offsets != nullptr && g.p.dq.data != nullptr)
                 zero_rows(g.p.dq, b, head, unowned_queries(f.lengths, f.batch, before), static_cast<int>(f.d_k), thread,
                           kBackwardThreads);
             if (kIsKeys && f.lengths.k_offsets != nullptr) {

@@ -10,7 +10,7 @@
 
 #include "attention/flash/scores.h"
 #include "core/math/limits.h"
-#include "core/math/math.h"
+#include "core/math/math_half.h"
 
 namespace bk::sm80 {
 
@@ -49,6 +49,9 @@ inline bool is_plain(const ScoreRules& rules) {
            rules.dropout.probability == 0;
 }
 
+// tanh(x ln(2) / 2), to 2^-22 absolutely: what the error of a score hangs on.
+BK_DEVICE float tanh_of_half(float x) { return fmaf(-2.0f, math::half::reciprocal(1.0f + math::half::exp2(x)), 1.0f); }
+
 // Scores in units of log2 from products q.k; `gain`, if wanted, becomes d score / d (scale q.k).
 template <class T, bool kHasGain, int kTiles, class At>
 BK_DEVICE void apply_score_rules(const ScoreRules& rules, int last_i, int last_j, const At& at, float (&x)[kTiles][4],
@@ -57,8 +60,8 @@ BK_DEVICE void apply_score_rules(const ScoreRules& rules, int last_i, int last_j
         each_element(x, [&](int, int, float dot) { return dot * (rules.scale * kLog2e); });
         if constexpr (kHasGain) each_element(gain, [](int, int, float) { return 1.0f; });
     } else {
-        const float cap = rules.softcap, inner = rules.scale / cap;
-        each_element(x, [&](int, int, float dot) { return math::tanh<float>(dot * inner); });
+        const float cap = rules.softcap, inner = rules.scale / cap * (2 * kLog2e);
+        each_element(x, [&](int, int, float dot) { return tanh_of_half(dot * inner); });
         if constexpr (kHasGain) each_element(gain, [&](int n, int v, float) { return 1.0f - x[n][v] * x[n][v]; });
         each_element(x, [&](int, int, float ratio) { return ratio * (cap * kLog2e); });
     }
