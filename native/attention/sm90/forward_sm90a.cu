@@ -16,12 +16,12 @@ Status forward_sm90a(const Launch& launch, const AttentionForward<T>& p, bool* i
     }
     const bool is_long = p.rules.band.is_all();  // few tiles at the edge of the band
     if (p.d_k <= 64 && p.d_v <= 64) return launch_forward<T, ForwardTile<3, 128, 64, 64>, false>(launch, p, is_taken);
-    if (p.d_k <= 96 && p.d_v <= 96) return launch_forward<T, ForwardTile<2, 176, 96, 96>, false>(launch, p, is_taken);
+    if (p.d_k <= 96 && p.d_v <= 96) return launch_forward<T, ForwardTile<2, 128, 96, 96>, false>(launch, p, is_taken);
     if (p.d_k <= 128 && p.d_v <= 128)
         return is_long ? launch_forward<T, ForwardTile<2, 176, 128, 128>, false>(launch, p, is_taken)
                        : launch_forward<T, ForwardTile<2, 128, 128, 128>, false>(launch, p, is_taken);
     if (p.d_k <= 192 && p.d_v <= 128) return launch_forward<T, ForwardTile<2, 128, 192, 128>, false>(launch, p, is_taken);
-    if (p.d_k <= 192 && p.d_v <= 192) return launch_forward<T, ForwardTile<2, 112, 192, 192>, false>(launch, p, is_taken);
+    if (p.d_k <= 192 && p.d_v <= 192) return launch_forward<T, ForwardTile<2, 96, 192, 192>, false>(launch, p, is_taken);
     return launch_forward<T, ForwardTile<2, 80, 256, 256>, false>(launch, p, is_taken);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention on Hopper, after FlashAttention-3 (Shah et al. 2024). sm_90a alone.
 //
-// Blocks of a producer warp and two or three consumer warpgroups take tiles from a counter of the workspace, or one tile each
-// without one. The producer loads a tile of 64 queries for
+// Persistent blocks of a producer warp and two or three consumer warpgroups take tiles from a counter of the workspace, or in
+// a fixed order without one. The producer loads a tile of 64 queries for
 // each warpgroup, then keys and values in two rings of stages, from the last keys to the first. Each warpgroup multiplies
 // Q K^T of the next keys while it computes the softmax of the current ones, and P V with P in registers; an order barrier
 // lets one warpgroup's products run under the other's softmax. Scores are f32, P is rounded to T, outputs accumulate in
@@ -41,7 +41,7 @@ struct ForwardTile {
     static constexpr int kTileSlots = 2, kBarriers = 2 + 4 * kStages + 2 * kTileSlots;
     static constexpr int kShared = kQBytes + kStages * (kKBytes + kVBytes) + kBarriers * 8 + kTileSlots * 4 + 1024;
     // Registers of a thread: together no more than the launch's, or setmaxnreg would wait for ever.
-    static constexpr int kProducerRegisters = kConsumers == 2 ? 24 : 32, kConsumerRegisters = kConsumers == 2 ? 240 : 160;
+    static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32, kConsumerRegisters = kConsumers == 2 ? 232 : 160;
     static_assert(kKeys % 16 == 0 && kDk % 16 == 0 && kDv % 16 == 0, "wgmma takes 16 elements along k");
     static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= (kConsumers + 1) * (65536 / kThreads / 8 * 8),
                   "setmaxnreg takes from the block's registers");
@@ -112,14 +112,15 @@ template <class Tile, class P>
 BK_DEVICE void produce(const P& p, const ForwardMaps& maps, const TileOrder& order, int* counter,
                        const ForwardMemory<Tile>& memory) {
     PipelineState keys, values, slots;
-    int q_parity = 1;
+    int q_parity = 1, round = 0;
     for (int index = static_cast<int>(blockIdx.x), next;; index = next) {
         wait_for_phase(memory.tile_empty + slots.stage, slots.parity ^ 1);
         memory.tiles[slots.stage] = index;
         arrive(memory.tile_full + slots.stage);
         slots.advance(Tile::kTileSlots);
         if (index >= order.count) break;
-        next = counter == nullptr ? order.count : static_cast<int>(gridDim.x) + atomicAdd(counter, 1);
+        next = counter != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(counter, 1)
+                                  : order.fixed(++round, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
         const QueryTile tile = order.tile(index);
         const Sequence s = sequence_of(p.lengths, tile.batch);
         const int64_t row = int64_t{tile.index} * Tile::kRows;
@@ -184,12 +185,19 @@ BK_DEVICE void start_values(float (&out)[Tile::kDv / 2], const uint32_t (&weight
 struct TileBand {
     int row;  // of this thread's first row
     int last;
+    int full_first, full_end;  // key tiles that all rows of the warpgroup see whole
+    int tail;                  // the key tile with rows of another sequence, or -1
 
-    // Whether some row of the warpgroup does not see all of the keys [first, first + count).
-    BK_DEVICE bool has_edge(const ForwardMaps& maps, int row_in_warpgroup, int first, int count) const {
-        const int top = row - row_in_warpgroup;
-        return first < top + (kWarpgroupRows - 1) - maps.left || first + count - 1 > min(top + maps.right, last);
+    template <class Tile>
+    static BK_DEVICE TileBand of(const ForwardMaps& maps, const Lengths& lengths, const Sequence& s, int row,
+                                 int row_in_warpgroup) {
+        constexpr int kKeys = Tile::kKeys;
+        const int last = static_cast<int>(s.k_len) - 1, top = row - row_in_warpgroup;
+        const int low = max(top + (kWarpgroupRows - 1) - maps.left, 0), high = min(top + maps.right, last);
+        const bool has_tail = s.k_begin + s.k_len < lengths.total_k && (last + 1) % kKeys != 0;
+        return {row, last, (low + kKeys - 1) / kKeys, high < 0 ? 0 : (high + 1) / kKeys, has_tail ? last / kKeys : -1};
     }
+    BK_DEVICE bool has_edge(int n) const { return n < full_first || n >= full_end; }
     // Hides the scores of the keys that the band does not show.
     template <int kCount>
     BK_DEVICE void mask(float (&scores)[kCount], const ForwardMaps& maps, int first_column) const {
@@ -297,10 +305,11 @@ BK_DEVICE void store_tile(const AttentionForward<T>& p, const QueryTile& tile, c
 template <class T, class Tile, bool kIsGeneral>
 BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, const TileOrder& order,
                        const ForwardMemory<Tile>& memory) {
+    constexpr bool kIsOrdered = Tile::kConsumers == 2;  // three warpgroups overlap well enough as they come
     constexpr int kKeys = Tile::kKeys, kOrderThreads = 2 * kWarpgroup, kStages = Tile::kStages, kSlots = Tile::kTileSlots;
     static_assert(kStages == 2 && kSlots == 2, "a counter's low bits are the stage and the parity");
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup, lane = thread % 32;
-    const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup, next_warpgroup = (warpgroup + 1) % Tile::kConsumers;
+    const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup;
     const int row_in_warpgroup = thread / 32 * 16 + lane / 4;
     const float log2_scale = kIsGeneral ? kLog2E : p.rules.scale * kLog2E;
     const uint32_t q = shared_address(memory.q) + static_cast<uint32_t>(warpgroup * (kWarpgroupRows * kSwizzleBytes));
@@ -309,7 +318,7 @@ BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, co
     };
     // Tiles, tiles with keys, and steps along the keys so far; stage n % 2 is full for the n / 2-th time.
     int tile_count = 0, loaded_tiles = 0, step = 0;
-    if (warpgroup == Tile::kConsumers - 1) order_barrier_arrive<kOrderThreads>(0);
+    if (kIsOrdered && warpgroup == 1) order_barrier_arrive<kOrderThreads>(0);
     for (;; ++tile_count) {
         const volatile int* const slot = memory.tiles + tile_count % kSlots;
         wait_for_phase(memory.tile_full + tile_count % kSlots, tile_count / kSlots % 2);
@@ -323,8 +332,8 @@ BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, co
         const KeyTiles range = key_tiles_of<Tile>(p.rules, s, int64_t{tile.index} * Tile::kRows);
         if (range.end > range.first) {
             const int first_row = tile.index * Tile::kRows + warpgroup * kWarpgroupRows + row_in_warpgroup;
-            const TileBand band{first_row + static_cast<int>(band_shift(p.rules.band, s)), static_cast<int>(s.k_len) - 1};
-            const bool has_neighbour = s.k_begin + s.k_len < p.lengths.total_k;
+            const TileBand band = TileBand::of<Tile>(
+                maps, p.lengths, s, first_row + static_cast<int>(band_shift(p.rules.band, s)), row_in_warpgroup);
             float scores[kKeys / 2], factor[2];
             uint32_t weights[kKeys / 4];
             const auto wait_for_keys = [&](int at) { wait_for_phase(memory.k_full + at % kStages, at / kStages % 2); };
@@ -336,14 +345,14 @@ BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, co
             };
             const auto wait_for_values = [&](int at, int n) {
                 wait_for_phase(memory.v_full + at % kStages, at / kStages % 2);
-                if (has_neighbour && band.last < n * kKeys + kKeys - 1)
+                if (n == band.tail)
                     zero_values<Tile>(memory.v + at % kStages * Tile::kVBytes, band.last + 1 - n * kKeys, thread, warpgroup);
             };
             const auto apply_rules = [&](int n) {
                 const int first_column = n * kKeys + lane % 4 * 2;
                 if constexpr (kIsGeneral)
                     apply_general_rules<T>(scores, p.rules, s, {tile.batch, tile.head}, first_row, first_column);
-                if (band.has_edge(maps, row_in_warpgroup, n * kKeys, kKeys)) band.mask(scores, maps, first_column);
+                if (band.has_edge(n)) band.mask(scores, maps, first_column);
             };
             wait_for_phase(memory.q_full, loaded_tiles % 2);
             wait_for_keys(step);
@@ -357,11 +366,11 @@ BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, co
 #pragma unroll 1
             for (int n = range.end - 2; n >= range.first; --n, ++step) {
                 wait_for_keys(step + 1);
-                order_barrier_wait<kOrderThreads>(warpgroup);
+                if (kIsOrdered) order_barrier_wait<kOrderThreads>(warpgroup);
                 start_scores<T, Tile>(scores, q, key_address(step + 1));
                 wait_for_values(step, n + 1);
                 start_values<T, Tile>(out, weights, value_address(step));
-                order_barrier_arrive<kOrderThreads>(next_warpgroup);
+                if (kIsOrdered) order_barrier_arrive<kOrderThreads>(1 - warpgroup);
                 wgmma_wait<1>();
                 keep_order(scores);
                 release(memory.k_empty + (step + 1) % kStages);
@@ -386,7 +395,7 @@ BK_DEVICE void consume(const AttentionForward<T>& p, const ForwardMaps& maps, co
         __syncwarp();
         release(memory.tile_empty + tile_count % kSlots);
     }
-    if (warpgroup == 0) order_barrier_wait<kOrderThreads>(0);  // the last warpgroup's last arrival
+    if (kIsOrdered && warpgroup == 0) order_barrier_wait<kOrderThreads>(0);  // the other warpgroup's last arrival
 }
 
 template <class T, class Tile, bool kIsGeneral>
@@ -440,8 +449,10 @@ Status launch_forward(const Launch& launch, const AttentionForward<T>& p, bool* 
     const int64_t tiles = ceil_div<int64_t>(lengths.q_len, Tile::kRows);
     const TileOrder order =
         TileOrder::of(p.batch, p.heads, p.heads / p.kv_heads, tiles, lengths.k_len * (p.d_k + p.d_v) * int64_t{sizeof(T)});
-    int* const counter = order.count > device_sms() ? workspace_array<int>(launch, 1) : nullptr;
-    const int64_t blocks = counter == nullptr ? order.count : device_sms();
+    const int64_t blocks = std::min<int64_t>(order.count, device_sms());
+    // Measured: tiles of three warpgroups are so short that taking them from a counter costs more than it balances.
+    const bool is_counted = order.count > blocks && (Tile::kConsumers == 2 || lengths.q_offsets != nullptr);
+    int* const counter = is_counted ? workspace_array<int>(launch, 1) : nullptr;
     Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(Tile::kThreads)};
     grid.shared = Tile::kShared;
     *is_taken = true;

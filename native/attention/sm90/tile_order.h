@@ -37,6 +37,11 @@ struct TileOrder {
         const int row = rest / width, head = first + (rest - row * width);
         return {head / heads, head % heads, tiles - 1 - row};
     }
+
+    // Tile `round` of a block without a counter. Rounds alternate in direction, so that no block always has the longest.
+    BK_HD int fixed(int round, int block, int blocks) const {
+        return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
+    }
 };
 
 }  // namespace bk
