@@ -1,42 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused attention on the CPU: the forward core that attention/flash/problem.h declares.
+#include "attention/flash/dispatch_cpu.h"
 #include "attention/flash/forward_rows_cpu.h"
 #include "attention/flash/forward_tiles_cpu.h"
 
 namespace bk {
 
-namespace {
-
-template <class T>
-constexpr Packing kFmaUnits = std::is_same_v<T, double> ? Packing::kF64 : Packing::kF32;
-
-// body(Tile) for the instruction set in use.
-template <class T, class Body>
-auto with_tiles(const Body& body) {
-    using namespace attention_cpu;
-#if BK_ISA_DISPATCH
-    if constexpr (std::is_same_v<T, bf16>)
-        if (has_dot_products()) return body(Tiles<T, Packing::kBf16Pairs, 64>());
-    if (vector_bytes() == 64) return body(Tiles<T, kFmaUnits<T>, 64>());
-    if (vector_bytes() == 32) return body(Tiles<T, kFmaUnits<T>, 32>());
-#endif
-    return body(Tiles<T, kFmaUnits<T>, 16>());
-}
-
-}  // namespace
-
 template <class T>
 size_t attention_forward_workspace(const AttentionForward<T>& p) {
     if (p.batch <= 0 || p.heads <= 0 || p.kv_heads <= 0) return 0;
     return static_cast<size_t>(thread_count()) *
-           with_tiles<T>([&](auto tile) { return attention_cpu::forward_slot_bytes<T, decltype(tile)>(p); });
+           attention_cpu::with_tiles<T>([&](auto tile) { return attention_cpu::forward_slot_bytes<T, decltype(tile)>(p); });
 }
 
 template <class T>
 Status attention_forward(const Launch& launch, const AttentionForward<T>& p) {
     if (p.batch <= 0 || p.heads <= 0 || p.kv_heads <= 0) return Status::kOk;
     const attention_cpu::ForwardRows<T> rows{p, attention_cpu::seed_of(p.rules.dropout)};
-    if (with_tiles<T>([&](auto tile) { return attention_cpu::run_forward_tiles<T, decltype(tile)>(launch, p); }))
+    if (attention_cpu::with_tiles<T>([&](auto tile) { return attention_cpu::run_forward_tiles<T, decltype(tile)>(launch, p); }))
         rows.fill_unowned_rows();
     else
         rows.run();
