@@ -217,8 +217,8 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t ba
  * cu_seqlens_k[b] to cu_seqlens_k[b + 1] of k and v, any number from 0 on, and its own alignment of the last query
  * with the last key. softmax_lse[h, row] has a pitch of total_q; fa2_sdpa_varlen_lse_size() elements are
  * FlashAttention-2's, of which the last are not used. A sequence longer than max_seqlen_q or max_seqlen_k is cut
- * there. Offsets are clamped to the rows that there are. Rows that no sequence has become 0, their softmax_lse
- * +inf.
+ * there. total_q and total_k are 1 or more. Offsets are clamped to the rows that there are. Rows that no sequence
+ * has become 0, their softmax_lse +inf.
  *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
  *   in    q: T [total_q, num_heads, head_dim]
  *   in    k: T [total_k, num_heads_k, head_dim]
@@ -315,7 +315,7 @@ BARACUDA_API size_t baracuda_kernels_attention_f64_workspace_size(int32_t batch,
  * attention_backward_{T}  (T: f32 f16 bf16 f64)
  * Gradients of attention from its y and lse, and the same scalars and other operands: dk and dv are sums over the
  * query heads of a group, dbias is the gradient of each score and contiguous, whatever the strides of bias. Each
- * may be NULL. Without keys dq is 0, without queries dk and dv are.
+ * may be NULL; without sinks dsinks is 0. Without keys dq is 0, without queries dk and dv are.
  *   host  stride_q: i64 [3]
  *   host  stride_k: i64 [3]
  *   host  stride_v: i64 [3]
@@ -395,7 +395,8 @@ BARACUDA_API size_t baracuda_kernels_attention_varlen_f64_workspace_size(int32_t
 /*
  * attention_varlen_backward_{T}  (T: f32 f16 bf16 f64)
  * Gradients of attention_varlen from its y and lse, and the same scalars, offsets and other operands. dk and dv
- * are sums over the query heads of a group. Each may be NULL. Rows that no sequence has become 0.
+ * are sums over the query heads of a group. Each may be NULL; without sinks dsinks is 0. Rows that no sequence has
+ * become 0.
  *   in    q: T [total_q, heads, d_k]
  *   in    k: T [total_k, kv_heads, d_k]
  *   in    v: T [total_k, kv_heads, d_v]

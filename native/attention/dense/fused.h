@@ -66,7 +66,9 @@ struct ScoresLayout {
     }
     BK_COLD Status view(const void* data, Values values, ScoresView* view) const {
         if (data == nullptr) return Status::kOk;
-        if (strides == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", name);
+        if (strides == nullptr)
+            return fail(Status::kInvalidProblem, "%s is given without strides: %s is NULL",
+                        values == Values::kKeep ? "mask" : "bias", name);
         *view = {data, values, strides[0], strides[1], strides[2], strides[3]};
         return Status::kOk;
     }
@@ -235,7 +237,10 @@ struct AttentionGradients {
     Status run(const T* q, const T* k, const T* v, const T* bias, const uint8_t* mask, const float* slopes, const float* sinks,
                const int64_t* seed, const T* y, const float* lse, const T* dy, T* dq, T* dk, T* dv, T* dbias, float* dsinks,
                const Launch& launch) const {
-        if (dsinks != nullptr && sinks == nullptr) return fail(Status::kInvalidProblem, "sinks is NULL, but dsinks is not");
+        if (dsinks != nullptr && sinks == nullptr) {
+            BK_TRY(fill_bytes(launch, dsinks, 0, sizeof(float) * static_cast<size_t>(heads)));
+            dsinks = nullptr;
+        }
         BK_TRY(choices().require_seed(seed));
         AttentionBackward<T> p = problem(q, k, v, y, dy);
         p.forward.lse.data = const_cast<float*>(lse);

@@ -94,7 +94,10 @@ struct AttentionVarlenGradients : AttentionVarlenProblem<T> {
     Status run(const T* q, const T* k, const T* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k,
                const float* slopes, const float* sinks, const int64_t* seed, const T* y, const float* lse, const T* dy, T* dq,
                T* dk, T* dv, float* dsinks, const Launch& launch) const {
-        if (dsinks != nullptr && sinks == nullptr) return fail(Status::kInvalidProblem, "sinks is NULL, but dsinks is not");
+        if (dsinks != nullptr && sinks == nullptr) {
+            BK_TRY(fill_bytes(launch, dsinks, 0, sizeof(float) * static_cast<size_t>(this->heads)));
+            dsinks = nullptr;
+        }
         BK_TRY(this->choices().require_seed(seed));
         AttentionBackward<T> p;
         p.forward = this->problem(q, k, v, nullptr, lse);

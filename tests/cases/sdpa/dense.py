@@ -98,6 +98,7 @@ def sdpa_reference(problem):
 
 def sdpa_problems():
     table = both(sdpa)
+    table["plain"] = lambda d: sdpa(d, SHAPES["small"], has_mask=1)
     for name in ("small", "around_tile", "more_queries", "odd"):
         table[f"{name}_mask"] = lambda d, s=SHAPES[name]: sdpa(d, s, has_mask=1)
         table[f"{name}_holes"] = lambda d, s=SHAPES[name]: sdpa(d, s, has_mask=1, lost=0.5, is_causal=1)
@@ -121,8 +122,8 @@ def bad_calls(row_arrays, extents=EXTENTS, required=None, huge=True):
 
 IDLE = tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "heads", "q_len", "d_v"))
 MASK_BAD = (
-    Bad("null_mask", 2, r"mask is NULL", null=("mask",), of="small_mask"),
-    Bad("odd_mask", 1, r"mask is 0x[0-9a-f]+", shift={"mask": 1}, of="small_mask"),
+    Bad("null_mask", 2, r"mask is NULL", null=("mask",)),
+    Bad("odd_mask", 1, r"mask is 0x[0-9a-f]+", shift={"mask": 1}),
 )
 
 
@@ -176,7 +177,9 @@ def strided(make, names="qkvy"):
 
 
 def strided_problems(make):
-    table = both(make, {n: SHAPES[n] for n in ("one", "small", "around_tile", "more_queries", "odd", "no_keys", "large")})
+    table = both(
+        make, {n: SHAPES[n] for n in ("one", "small", "around_tile", "more_queries", "odd", "no_keys", "large")}
+    )
     for view in VIEWS:
         table[view] = lambda d, v=view: make(d, (2, 3, 20, 35, 16, 16), view=v)
         table[f"{view}_causal"] = lambda d, v=view: make(d, (3, 2, 35, 20, 24, 24), view=v, is_causal=1)
@@ -213,7 +216,9 @@ def arbmask(draw, shape, lost=0.3, **scalars):
     problem = flash(draw, shape, **scalars)
     mask = draw.floats(shape[:4], dtype="f32").values
     mask = np.where(draw.rng.random(shape[:4]) < lost, -np.inf, mask)
-    problem.arrays["mask"] = draw.array(np.where(draw.rng.random(shape[:3])[..., None] < lost / 2, -np.inf, mask), "f32")
+    problem.arrays["mask"] = draw.array(
+        np.where(draw.rng.random(shape[:3])[..., None] < lost / 2, -np.inf, mask), "f32"
+    )
     return problem
 
 
@@ -277,14 +282,14 @@ def flash_case(row, problems, reference, bad):
 CASES = (
     Case(
         row="sdpa_{T}", problems=sdpa_problems(), reference=sdpa_reference,
-        tolerance={"attn": "attention", "y": "attention"}, plain="small", large="large",
+        tolerance={"attn": "attention", "y": "attention"}, plain="plain", large="large",
         bad=(*bad_calls(("q", "k", "v", "attn", "y")), *MASK_BAD), idle=IDLE,
     ),
     Case(
         row="sdpa_{T}_strided",
         problems=strided_problems(strided(sdpa))
-        | {"small_mask": lambda d: strided(sdpa)(d, SHAPES["small"], has_mask=1)},
-        reference=sdpa_reference, tolerance={"attn": "attention", "y": "attention"}, plain="small", large="large",
+        | {"plain": lambda d: strided(sdpa)(d, SHAPES["small"], has_mask=1)},
+        reference=sdpa_reference, tolerance={"attn": "attention", "y": "attention"}, plain="plain", large="large",
         bad=(*bad_calls(("q", "k", "v", "attn", "y"), huge=False), *MASK_BAD, *STRIDED_BAD), idle=IDLE,
     ),
     flash_case("flash_sdpa_{T}", flash_problems(), flash_reference, bad_calls(FLASH)),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of FlashAttention-2: grouped heads, windows, caps, ALiBi, sequences in one tensor."""
 
-
 import numpy as np
 
 from tools.oracle.numerics import round_to
@@ -79,7 +78,10 @@ def dense(version):
             arrays[name], null = slopes, (name,) if absent else ()
         problem = Problem(scalars, arrays, null=null)
         if version < 3:
-            arrays["out"], arrays["softmax_lse"] = draw.output((b, h, q_len, d)), draw.output((b, h, q_len), dtype="f32")
+            arrays["out"], arrays["softmax_lse"] = (
+                draw.output((b, h, q_len, d)),
+                draw.output((b, h, q_len), dtype="f32"),
+            )
             return problem
         saved = forward(*(arrays[n].values for n in "qkv"), rules_of(problem, slopes_of(problem)))
         arrays["o"] = draw.array(round_to(saved["y"].value, draw.dtype))
@@ -124,6 +126,8 @@ def both(make, shapes=SHAPES, pairs=PAIRS, has_features=True):
     for name, shape in shapes.items():
         table[name] = lambda d, s=shape: make(d, s)
         table[f"{name}_causal"] = lambda d, s=shape: make(d, s, is_causal=1)
+    if has_features:
+        table["plain"] = lambda d: make(d, shapes["small"], **FEATURES["all"])
     for feature, options in FEATURES.items() if has_features else ():
         for k, shape in enumerate(pairs):
             table[f"{feature}_{k}"] = lambda d, s=shape, o=options: make(d, s, **o)
@@ -277,8 +281,8 @@ GRADIENTS = dict.fromkeys(("dq", "dk", "dv"), "attention")
 
 def case(row, problems, reference, tolerance, bad):
     return Case(
-        row=row, problems=problems, reference=reference, tolerance=tolerance, plain="small", large="large", bad=bad,
-        idle=(),
+        row=row, problems=problems, reference=reference, tolerance=tolerance, plain="plain" if "plain" in problems else "small",
+        large="large", bad=bad, idle=(),
     )  # fmt: skip
 
 

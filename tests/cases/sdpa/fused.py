@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ..model import Bad, Case, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 from .dense import SIXTEEN, steps_of
 from .fa2 import RAGGED, gather, of_sequence, offsets_of, sequences
 from .oracle import Rules, backward, band, dropout_factor, forward
@@ -93,7 +93,9 @@ def dense(is_backward):
         uses = {*uses, *(("bias",) if bias is not None else ()), *(("mask",) if mask is not None else ())}
         uses |= {"seed"} if scalars["dropout"] else set()
         for name, axes in (("bias", bias), ("mask", mask)):
-            steps = [0 if axis in (axes or ()) else n for axis, n in enumerate((h * q_len * k_len, q_len * k_len, k_len, 1))]
+            steps = [
+                0 if axis in (axes or ()) else n for axis, n in enumerate((h * q_len * k_len, q_len * k_len, k_len, 1))
+            ]
             host[f"stride_{name}"] = tuple(steps) if name in uses else None
             if name == "bias":
                 values = np.where(draw.rng.random(shape_of(shape)) < 0.1, -np.inf, draw.floats(shape_of(shape)).values)
@@ -106,14 +108,14 @@ def dense(is_backward):
         if not is_backward:
             arrays["lse"] = draw.output((b, h, q_len), dtype="f32")
             return problem
-        saved = forward(*(arrays[n].values for n in "qkv"), rules_of(problem, factor=factor_of(problem, shape_of(shape))))
+        saved = forward(
+            *(arrays[n].values for n in "qkv"), rules_of(problem, factor=factor_of(problem, shape_of(shape)))
+        )
         arrays["y"] = draw.array(round_to(saved["y"].value, draw.dtype), strides=arrays["y"].strides)
         arrays["lse"] = draw.array(round_to(saved["lse"].value, "f32"), "f32")
         arrays["dbias"] = draw.output(shape_of(shape))
         arrays["dsinks"] = draw.output((h,), dtype="f32")
-        if "sinks" not in uses:
-            problem.null += ("dsinks",)
-        if "all" not in null and bias is None:
+        if bias is None:
             problem.null += ("dbias",)
         return problem
 
@@ -133,13 +135,21 @@ def dense_reference(problem):
         names = ("dq", "dk", "dv", "dbias", "dsinks")
     else:
         found, names = forward(q, k, v, rules, problem.arrays["q"].dtype in SIXTEEN), ("y", "lse")
+    if "dsinks" in names and "dsinks" not in found:
+        found["dsinks"] = Expected(np.zeros(q.shape[1]))
     return {name: found[name] for name in names if name not in problem.null}
 
 
 VIEWS = {
     "tokens_first": dict.fromkeys(STRIDED, {"order": (0, 2, 1)}),
     "batch_inside": dict.fromkeys(STRIDED, {"order": (1, 2, 0), "gap": 3}),
-    "flipped": {"q": {"flip": (2,)}, "k": {"flip": (0, 2)}, "v": {"flip": (1,)}, "y": {"flip": (0, 1, 2)}, "dq": {"flip": (1,)}},
+    "flipped": {
+        "q": {"flip": (2,)},
+        "k": {"flip": (0, 2)},
+        "v": {"flip": (1,)},
+        "y": {"flip": (0, 1, 2)},
+        "dq": {"flip": (1,)},
+    },
     "gaps": {"q": {"gap": 1}, "k": {"gap": 2}, "v": {"gap": 8}, "y": {"gap": 5}, "dy": {"gap": 7}, "dv": {"gap": 1}},
     "shared": {"k": {"shared": (0, 1)}, "v": {"shared": (1,)}, "q": {"shared": (0,)}, "dy": {"shared": (0, 1, 2)}},
 }
@@ -174,6 +184,7 @@ def dense_problems(make):
         add(name, shape)
         add(f"{name}_top", shape, is_causal=1)
         add(f"{name}_bottom", shape, is_causal=1, aligns_ends=1)
+    add("plain", SHAPES["small"], **FEATURES["all"])
     for feature, options in FEATURES.items():
         for k, shape in enumerate(((2, 4, 2, 20, 33, 16, 16), (1, 4, 1, 40, 17, 24, 8))):
             add(f"{feature}_{k}", shape, **options)
@@ -189,9 +200,9 @@ def backward_problems():
     make = dense(True)
     table = dense_problems(make) | {"no_queries": lambda d: make(d, (2, 4, 2, 0, 5, 4, 6))}
     for name in ("dq", "dk", "dv"):
-        others = tuple(n for n in ("dq", "dk", "dv") if n != name)
+        others = tuple(n for n in ("dq", "dk", "dv", "dsinks") if n != name)
         table[f"{name}_only"] = lambda d, n=others: make(d, (1, 4, 2, 20, 33, 16, 16), null=n)
-    table["dbias_only"] = lambda d: make(d, (1, 4, 2, 20, 33, 16, 16), bias=(), null=("dq", "dk", "dv"))
+    table["dbias_only"] = lambda d: make(d, (1, 4, 2, 20, 33, 16, 16), bias=(), null=("dq", "dk", "dv", "dsinks"))
     return table
 
 
@@ -209,15 +220,15 @@ def choices_bad(words):
         Bad("nan_softcap", 2, r"softcap is -?nan", {"softcap": float("nan")}, can=2),
         Bad("negative_dropout", 2, r"dropout is -0.5, must be in \[0, 1\)", {"dropout": -0.5}, can=2),
         Bad("all_dropped", 2, r"dropout is 1, must be in \[0, 1\)", {"dropout": 1.0}, can=2),
-        Bad("no_seed", 2, r"seed is NULL, but dropout is 0.5", {"dropout": 0.5}),
+        Bad("no_seed", 2, r"seed is NULL, but dropout is 0.5", {"dropout": 0.5}, null=("seed",)),
     )
 
 
-def pointers_bad(required, optional, of):
+def pointers_bad(required, optional):
     return (
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in required),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in required),
-        *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}, of=of.get(a, a + "_0")) for a in optional),
+        *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in optional),
     )
 
 
@@ -226,11 +237,17 @@ def strides_bad(names, outputs):
         *(Bad(f"no_stride_{n}", 2, rf"stride_{n} is NULL", host={f"stride_{n}": None}, can=2) for n in names),
         Bad("far_stride", 2, rf"stride_k\[1\] is {2**60}", host={"stride_k": (8, 2**60, 8)}, can=2),
         *(
-            Bad(f"one_place_{n}", 2, rf"stride_{n}\[1\] is 0, but an output has", host={f"stride_{n}": (999, 0, 99)}, can=2)
+            Bad(
+                f"one_place_{n}",
+                2,
+                rf"stride_{n}\[1\] is 0, but an output has",
+                host={f"stride_{n}": (999, 0, 99)},
+                can=2,
+            )
             for n in outputs
         ),
-        Bad("no_bias_strides", 2, r"stride_bias is NULL", host={"stride_bias": None}, of="bias_0"),
-        Bad("no_mask_strides", 2, r"stride_mask is NULL", host={"stride_mask": None}, of="mask_0"),
+        Bad("no_bias_strides", 2, r"bias is given without strides: stride_bias is NULL", host={"stride_bias": None}),
+        Bad("no_mask_strides", 2, r"mask is given without strides: stride_mask is NULL", host={"stride_mask": None}),
         Bad("far_bias", 2, rf"stride_bias\[0\] is {2**60}", host={"stride_bias": (2**60, 1, 1, 1)}, can=2),
     )
 
@@ -262,7 +279,6 @@ def varlen(is_backward):
         arrays["dy"] = draw.floats((total_q, h, d + wide))
         arrays |= {n: draw.output(arrays[o].shape) for n, o in (("dq", "q"), ("dk", "k"), ("dv", "v"))}
         arrays["dsinks"] = draw.output((h,), dtype="f32")
-        problem.null += () if "sinks" in uses else ("dsinks",)
         return problem
 
     return make
@@ -292,8 +308,7 @@ def varlen_reference(problem):
         found = gather(problem, each, {"y": ("y", False, 0.0), "lse": ("lse", False, -np.inf)})
         return {name: e for name, e in found.items() if name not in problem.null}
     found = gather(problem, each, {n: (n, n != "dq", 0.0) for n in ("dq", "dk", "dv")})
-    if sinks is not None:
-        found["dsinks"] = type(found["dq"])(*sinks)
+    found["dsinks"] = Expected(np.zeros(heads)) if sinks is None else Expected(*sinks)
     return {name: e for name, e in found.items() if name not in problem.null}
 
 
@@ -307,6 +322,7 @@ def varlen_problems(make):
         add(name, shape)
         add(f"{name}_top", shape, is_causal=1)
         add(f"{name}_bottom", shape, is_causal=1, aligns_ends=1)
+    add("plain", RAGGED["small"], uses=("slopes", "sinks"), dropout=0.25)
     for feature, options in FEATURES.items():
         if {"bias", "mask"} & options.keys():
             continue
@@ -324,41 +340,38 @@ GRADIENTS = ("dq", "dk", "dv")
 OFFSETS = ("cu_seqlens_q", "cu_seqlens_k")
 OF_FORWARD = {"y": "attention", "lse": "log_sum"}
 OF_BACKWARD = dict.fromkeys((*GRADIENTS, "dbias", "dsinks"), "attention")
-IDLE = tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")) + (Idle("no_heads", {"heads": 0, "kv_heads": 0}),)
+IDLE = tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")) + (
+    Idle("no_heads", {"heads": 0, "kv_heads": 0}),
+)
 IDLE_BACKWARD = (Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0}),
                  Idle("no_rows", {"q_len": 0, "k_len": 0}), Idle("no_elements", {"d_k": 0, "d_v": 0}))  # fmt: skip
 VARLEN_IDLE = (Idle("no_heads", {"heads": 0, "kv_heads": 0}),)
-NO_SINKS = Bad("no_sinks", 2, r"sinks is NULL, but dsinks is not", null=("sinks",), of="sinks_0")
 NO_BATCH = Bad("no_batch", 2, r"batch is 0, must be >= 1 where there are rows", {"batch": 0}, can=2)
-MOVED = {"lse": "small", "seed": "dropout_0"}
-VARLEN_OF = {"slopes": "slopes_0_top", "sinks": "sinks_0_top", "seed": "dropout_0_top", "lse": "small"}
 
 CASES = (
     Case(
-        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD, plain="small",
-        large="large", bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "slopes", "sinks", "seed", "lse"), MOVED),
+        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD, plain="plain",
+        large="large", bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
                             *strides_bad(FORWARD, ("y",))),
         idle=IDLE,
     ),
     Case(
         row="attention_backward_{T}", problems=backward_problems(), reference=dense_reference, tolerance=OF_BACKWARD,
-        plain="small", large="large",
-        bad=(*choices_bad(WORDS), *pointers_bad(BACKWARD, ("bias", "slopes", "sinks", "seed", *GRADIENTS),
-                                                MOVED | dict.fromkeys(GRADIENTS, "small")),
-             *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS), NO_SINKS),
+        plain="plain", large="large",
+        bad=(*choices_bad(WORDS), *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
+             *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS)),
         idle=IDLE_BACKWARD,
     ),
     Case(
         row="attention_varlen_{T}", problems=varlen_problems(varlen(False)), reference=varlen_reference,
-        tolerance=OF_FORWARD, plain="small", large="large",
-        bad=(*choices_bad(VARLEN), *pointers_bad((*FORWARD, *OFFSETS), ("slopes", "sinks", "seed", "lse"), VARLEN_OF), NO_BATCH),
+        tolerance=OF_FORWARD, plain="plain", large="large",
+        bad=(*choices_bad(VARLEN), *pointers_bad((*FORWARD, *OFFSETS), ("slopes", "sinks", "seed", "lse")), NO_BATCH),
         idle=VARLEN_IDLE,
     ),
     Case(
         row="attention_varlen_backward_{T}", problems=varlen_problems(varlen(True)), reference=varlen_reference,
-        tolerance=OF_BACKWARD, plain="small", large="large",
-        bad=(*choices_bad(VARLEN), *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed"), VARLEN_OF), NO_BATCH,
-             Bad("no_sinks", 2, r"sinks is NULL, but dsinks is not", null=("sinks",), of="sinks_0_top")),
+        tolerance=OF_BACKWARD, plain="plain", large="large",
+        bad=(*choices_bad(VARLEN), *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")), NO_BATCH,),
         idle=VARLEN_IDLE,
     ),
 )  # fmt: skip

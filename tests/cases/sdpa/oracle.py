@@ -158,7 +158,10 @@ def backward(q, k, v, y, lse, dy, rules):
             share = np.where(np.isfinite(lse), np.exp(rules.sinks[None, :, None] - lse), 0)
         size = share * dot_sizes * (v.shape[-1] + 8)
         found["dsinks"] = Expected(
-            -(share * dots).sum((0, 2)), np.float64(q_len * q.shape[0]), size.sum((0, 2)), (size * rough[..., 0]).sum((0, 2))
+            -(share * dots).sum((0, 2)),
+            np.float64(q_len * q.shape[0]),
+            size.sum((0, 2)),
+            (size * rough[..., 0]).sum((0, 2)),
         )
     return found
 
