@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baracuda import _jax_concat
+from baracuda import _jax_attention, _jax_concat
 from baracuda._functions.spec import specs
 from baracuda._jax_calls import made as _made
 
@@ -29,6 +29,8 @@ def __getattr__(name: str) -> Any:
         value = _made(spec, __name__)
     elif name in _jax_concat.FUNCTIONS:
         value = _jax_concat.made(name, __name__)
+    elif name in _jax_attention.NAMES:
+        value = _jax_attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -36,4 +38,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_jax_concat.FUNCTIONS})
+    return sorted({*specs(), *_jax_concat.FUNCTIONS, *_jax_attention.NAMES})

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 import baracuda as bk
-from baracuda import _torch_concat, functions
+from baracuda import _torch_attention, _torch_concat, functions
 from baracuda._functions import autocast
 from baracuda._functions.arrays import framework_of
 from baracuda._functions.dispatch import output_of
@@ -57,6 +57,8 @@ def __getattr__(name: str) -> Any:
         value = _made(spec)
     elif name in _torch_concat.FUNCTIONS:
         value = _torch_concat.made(name, _operator, _promoted)
+    elif name in _torch_attention.NAMES:
+        value = _torch_attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -64,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_torch_concat.FUNCTIONS, "register"})
+    return sorted({*specs(), *_torch_concat.FUNCTIONS, *_torch_attention.NAMES, "register"})
 
 
 def register() -> None:

@@ -269,15 +269,16 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int
 
 /*
  * attention_{T}  (T: f32 f16 bf16 f64)
- * y = softmax(scores) v along the keys and lse, the natural logarithm of the sum of a row's exponentials. Scores
- * are scale q.k, or c tanh(scale q.k / c) where softcap c is not 0, plus slopes[h] (j - i), plus bias; query head
- * h reads key-value head h / (heads / kv_heads). Query i sees key j where i + shift - window_left <= j <= i +
- * shift + window_right, a window below 0 being unbounded and window_right 0 if is_causal is not 0; shift is k_len
- * - q_len if aligns_ends is not 0, so that the last query sees the last key, else 0. A byte of 0 in mask hides a
- * key too. sinks[h] is the score of one more key, whose value is 0. Each probability is dropped with the chance
- * dropout, in [0, 1), and else divided by 1 - dropout: by Philox 4x32-10 with key seed[0] and a counter of batch,
- * head, query and key. A row that sees no key has y = 0 and lse = -inf. Strides are of batch, heads and rows, or
- * of all axes of bias and mask, which may be NULL as their strides then; strides of 0 broadcast.
+ * y = softmax(scores) v along the keys and lse, the natural logarithm of the sum of a row's exponentials, in f32,
+ * or f64 for f64. Scores are scale q.k, or c tanh(scale q.k / c) where softcap c is not 0, plus slopes[h] (j - i),
+ * plus bias; query head h reads key-value head h / (heads / kv_heads). Query i sees key j where i + shift -
+ * window_left <= j <= i + shift + window_right, a window below 0 being unbounded and window_right 0 if is_causal
+ * is not 0; shift is k_len - q_len if aligns_ends is not 0, so that the last query sees the last key, else 0. A
+ * byte of 0 in mask hides a key too. sinks[h] is the score of one more key, whose value is 0. Each probability is
+ * dropped with the chance dropout, in [0, 1), and else divided by 1 - dropout: by Philox 4x32-10 with key seed[0]
+ * and a counter of batch, head, query and key. A row that sees no key has y = 0 and lse = -inf. Strides are of
+ * batch, heads and rows, or of all axes of bias and mask, which may be NULL as their strides then; strides of 0
+ * broadcast.
  *   host  stride_q: i64 [3]
  *   host  stride_k: i64 [3]
  *   host  stride_v: i64 [3]
@@ -293,7 +294,7 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int
  *   in    sinks: f32 [heads], may be NULL
  *   in    seed: i64 [1], may be NULL
  *   out   y: T [batch, heads, q_len, d_v at stride_y]
- *   out   lse: f32 [batch, heads, q_len], may be NULL
+ *   out   lse: T.compute [batch, heads, q_len], may be NULL
  *   limits: softcap is >= 0; dropout is in [0, 1)
  *   workspace optional: of the kernels that split the keys
  *   deterministic
@@ -335,7 +336,7 @@ BARACUDA_API size_t baracuda_kernels_attention_f64_workspace_size(int32_t batch,
  *   in    sinks: f32 [heads], may be NULL
  *   in    seed: i64 [1], may be NULL
  *   in    y: T [batch, heads, q_len, d_v at stride_y]
- *   in    lse: f32 [batch, heads, q_len]
+ *   in    lse: T.compute [batch, heads, q_len]
  *   in    dy: T [batch, heads, q_len, d_v at stride_dy]
  *   out   dq: T [batch, heads, q_len, d_k at stride_dq], may be NULL
  *   out   dk: T [batch, kv_heads, k_len, d_k at stride_dk], may be NULL
@@ -374,7 +375,7 @@ BARACUDA_API size_t baracuda_kernels_attention_backward_f64_workspace_size(int32
  *   in    sinks: f32 [heads], may be NULL
  *   in    seed: i64 [1], may be NULL
  *   out   y: T [total_q, heads, d_v]
- *   out   lse: f32 [heads, total_q], may be NULL
+ *   out   lse: T.compute [heads, total_q], may be NULL
  *   limits: softcap is >= 0; dropout is in [0, 1)
  *   workspace optional: of the kernels that split the keys
  *   deterministic
@@ -406,7 +407,7 @@ BARACUDA_API size_t baracuda_kernels_attention_varlen_f64_workspace_size(int32_t
  *   in    sinks: f32 [heads], may be NULL
  *   in    seed: i64 [1], may be NULL
  *   in    y: T [total_q, heads, d_v]
- *   in    lse: f32 [heads, total_q]
+ *   in    lse: T.compute [heads, total_q]
  *   in    dy: T [total_q, heads, d_v]
  *   out   dq: T [total_q, heads, d_k], may be NULL
  *   out   dk: T [total_k, kv_heads, d_k], may be NULL

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention with all that the cores can do, on strided operands, and its gradients; lse in f32.
+// Attention with all that the cores can do, on strided operands, and its gradients; lse in f32, or f64 for f64.
 //
 // A score is c tanh(scale q.k / c) + slope (j - i) + bias, without the cap where c = 0 and without the additions whose
 // operands are absent. Key j is visible to query i where -left <= j - i - shift <= right, the shift being k_len - q_len if
@@ -8,10 +8,15 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "attention/dense/heads.h"
 
 namespace bk {
+
+// lse of f64 is f64, of all other dtypes f32.
+template <class T>
+constexpr bool kIsF64 = std::is_same_v<T, double>;
 
 // Scalars and small operands of the rules.
 struct AttentionChoices {
@@ -131,7 +136,7 @@ struct Attention {
         return attention_forward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const T* bias, const uint8_t* mask, const float* slopes, const float* sinks,
-               const int64_t* seed, T* y, float* lse, const Launch& launch) const {
+               const int64_t* seed, T* y, compute_t<T>* lse, const Launch& launch) const {
         AttentionForward<T> p = problem(q, k, v, y, lse);
         BK_TRY(choices().require_seed(seed));
         choices().add_to(&p.rules, slopes, sinks, seed);
@@ -149,13 +154,13 @@ private:
     HeadsLayout of_y() const { return with_strides(results(extents()), "stride_y", stride_y); }
     ScoresLayout of_bias() const { return {extents(), "stride_bias", stride_bias}; }
     ScoresLayout of_mask() const { return {extents(), "stride_mask", stride_mask}; }
-    AttentionForward<T> problem(const T* q, const T* k, const T* v, T* y, float* lse) const {
+    AttentionForward<T> problem(const T* q, const T* k, const T* v, T* y, compute_t<T>* lse) const {
         AttentionForward<T> p = forward_of<T>(extents(), scale);
         p.q = of_q().view(q);
         p.k = of_k().view(k);
         p.v = of_v().view(v);
         p.y = of_y().view(y);
-        p.lse = dense_lse(extents(), lse, false, -INFINITY);
+        p.lse = dense_lse(extents(), lse, kIsF64<T>, -INFINITY);
         return p;
     }
 };
@@ -235,15 +240,15 @@ struct AttentionGradients {
         return attention_backward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const T* bias, const uint8_t* mask, const float* slopes, const float* sinks,
-               const int64_t* seed, const T* y, const float* lse, const T* dy, T* dq, T* dk, T* dv, T* dbias, float* dsinks,
-               const Launch& launch) const {
+               const int64_t* seed, const T* y, const compute_t<T>* lse, const T* dy, T* dq, T* dk, T* dv, T* dbias,
+               float* dsinks, const Launch& launch) const {
         if (dsinks != nullptr && sinks == nullptr) {
             BK_TRY(fill_bytes(launch, dsinks, 0, sizeof(float) * static_cast<size_t>(heads)));
             dsinks = nullptr;
         }
         BK_TRY(choices().require_seed(seed));
         AttentionBackward<T> p = problem(q, k, v, y, dy);
-        p.forward.lse.data = const_cast<float*>(lse);
+        p.forward.lse.data = const_cast<compute_t<T>*>(lse);
         p.dq = of_dq().view(dq);
         p.dk = of_dk().view(dk);
         p.dv = of_dv().view(dv);
@@ -274,7 +279,7 @@ private:
         p.forward.q = of_q().view(q);
         p.forward.k = of_k().view(k);
         p.forward.v = of_v().view(v);
-        p.forward.lse = dense_lse(extents(), nullptr, false, -INFINITY);
+        p.forward.lse = dense_lse(extents(), nullptr, kIsF64<T>, -INFINITY);
         p.y = of_y().view(y);
         p.dy = of_dy().view(dy);
         return p;

@@ -49,13 +49,13 @@ protected:
     static HeadsView<E> view(E* data, int64_t heads, int64_t d) {
         return {data, 0, d, heads * d};
     }
-    AttentionForward<T> problem(const T* q, const T* k, const T* v, T* y, const float* lse) const {
+    AttentionForward<T> problem(const T* q, const T* k, const T* v, T* y, const compute_t<T>* lse) const {
         AttentionForward<T> p = forward_of<T>(extents(), scale);
         p.q = view(q, heads, d_k);
         p.k = view(k, kv_heads, d_k);
         p.v = view(v, kv_heads, d_v);
         p.y = view(y, heads, d_v);
-        p.lse = {const_cast<float*>(lse), false, false, -INFINITY, 0, total_q, 1};
+        p.lse = {const_cast<compute_t<T>*>(lse), kIsF64<T>, false, -INFINITY, 0, total_q, 1};
         p.lengths.total_q = total_q;
         p.lengths.total_k = total_k;
         choices().add_to(&p.rules, nullptr, nullptr, nullptr);
@@ -70,7 +70,8 @@ struct AttentionVarlen : AttentionVarlenProblem<T> {
         return attention_forward_workspace(this->problem(nullptr, nullptr, nullptr, nullptr, nullptr));
     }
     Status run(const T* q, const T* k, const T* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k,
-               const float* slopes, const float* sinks, const int64_t* seed, T* y, float* lse, const Launch& launch) const {
+               const float* slopes, const float* sinks, const int64_t* seed, T* y, compute_t<T>* lse,
+               const Launch& launch) const {
         BK_TRY(this->choices().require_seed(seed));
         AttentionForward<T> p = this->problem(q, k, v, y, lse);
         this->choices().add_to(&p.rules, slopes, sinks, seed);
@@ -92,8 +93,8 @@ struct AttentionVarlenGradients : AttentionVarlenProblem<T> {
         return attention_backward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k,
-               const float* slopes, const float* sinks, const int64_t* seed, const T* y, const float* lse, const T* dy, T* dq,
-               T* dk, T* dv, float* dsinks, const Launch& launch) const {
+               const float* slopes, const float* sinks, const int64_t* seed, const T* y, const compute_t<T>* lse, const T* dy,
+               T* dq, T* dk, T* dv, float* dsinks, const Launch& launch) const {
         if (dsinks != nullptr && sinks == nullptr) {
             BK_TRY(fill_bytes(launch, dsinks, 0, sizeof(float) * static_cast<size_t>(this->heads)));
             dsinks = nullptr;

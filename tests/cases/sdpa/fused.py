@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.oracle.numerics import round_to
+from tools.oracle.numerics import COMPUTE, round_to
 
 from ..model import Bad, Case, Expected, Idle, Problem
 from .dense import SIXTEEN, steps_of
@@ -106,13 +106,13 @@ def dense(is_backward):
         arrays |= small_operands(draw, h)
         problem = Problem(scalars, arrays, host, tuple(n for n in OPTIONAL if n not in uses) + tuple(null))
         if not is_backward:
-            arrays["lse"] = draw.output((b, h, q_len), dtype="f32")
+            arrays["lse"] = draw.output((b, h, q_len), dtype=COMPUTE[draw.dtype])
             return problem
         saved = forward(
             *(arrays[n].values for n in "qkv"), rules_of(problem, factor=factor_of(problem, shape_of(shape)))
         )
         arrays["y"] = draw.array(round_to(saved["y"].value, draw.dtype), strides=arrays["y"].strides)
-        arrays["lse"] = draw.array(round_to(saved["lse"].value, "f32"), "f32")
+        arrays["lse"] = draw.array(round_to(saved["lse"].value, COMPUTE[draw.dtype]), COMPUTE[draw.dtype])
         arrays["dbias"] = draw.output(shape_of(shape))
         arrays["dsinks"] = draw.output((h,), dtype="f32")
         if bias is None:
@@ -270,12 +270,12 @@ def varlen(is_backward):
         arrays |= small_operands(draw, h)
         uses = {*uses} | ({"seed"} if scalars["dropout"] else set())
         problem = Problem(scalars, arrays, null=tuple(n for n in OPTIONAL[2:] if n not in uses) + tuple(null))
-        arrays["y"], arrays["lse"] = draw.output((total_q, h, d + wide)), draw.output((h, total_q), dtype="f32")
+        arrays["y"], arrays["lse"] = draw.output((total_q, h, d + wide)), draw.output((h, total_q), dtype=COMPUTE[draw.dtype])
         if not is_backward:
             return problem
         saved = varlen_reference(problem)
         arrays["y"] = draw.array(round_to(saved["y"].value, draw.dtype))
-        arrays["lse"] = draw.array(round_to(saved["lse"].value, "f32"), "f32")
+        arrays["lse"] = draw.array(round_to(saved["lse"].value, COMPUTE[draw.dtype]), COMPUTE[draw.dtype])
         arrays["dy"] = draw.floats((total_q, h, d + wide))
         arrays |= {n: draw.output(arrays[o].shape) for n, o in (("dq", "q"), ("dk", "k"), ("dv", "v"))}
         arrays["dsinks"] = draw.output((h,), dtype="f32")
