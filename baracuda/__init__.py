@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from baracuda._call.graphs import Graph as Graph
     from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
+    from baracuda.attention_functions import *  # noqa: F403
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
@@ -263,6 +264,15 @@ _LAZY |= dict.fromkeys(
         "stack",
     ),
     "concatenation",
+)
+_LAZY |= dict.fromkeys(
+    (
+        "flash_attn_varlen",
+        "flash_attn_varlen_backward",
+        "scaled_dot_product_attention",
+        "scaled_dot_product_attention_backward",
+    ),
+    "attention_functions",
 )
 _LAZY |= dict.fromkeys(
     (

@@ -140,6 +140,297 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
+ * fa2_sdpa_{T}  (T: f16 bf16)
+ * out = softmax(softmax_scale q k^T) v along the keys, and softmax_lse, the natural logarithm of the sum of a
+ * row's exponentials, fa2_sdpa_lse_size() elements. Query head h reads key-value head h / (num_heads /
+ * num_heads_k). With is_causal not 0 query i sees keys j <= i + seq_k - seq_q (the lower right corner). A row that
+ * sees no key has out = 0 and softmax_lse = +inf. Extents of 0 are status 2, a head_dim below 1 status 3.
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   out: T [batch, num_heads, seq_q, head_dim]
+ *   out   softmax_lse: f32 [batch, num_heads, seq_q]
+ *   limits: head_dim is >= 1
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
+
+/*
+ * fa2_sdpa_{T}_v2  (T: f16 bf16)
+ * fa2_sdpa with windows, a cap and ALiBi. Key j is visible to query i where i + seq_k - seq_q - window_size_left
+ * <= j <= i + seq_k - seq_q + window_size_right; a window below 0 is unbounded, and is_causal sets
+ * window_size_right to 0. Where softcap c is not 0, c > 0, scores are c tanh(softmax_scale q.k / c); then slope (j
+ * - i) is added, of slopes [num_heads], alibi_batch_stride apart for each batch, 0 or more.
+ *   in    alibi_slopes: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   out: T [batch, num_heads, seq_q, head_dim]
+ *   out   softmax_lse: f32 [batch, num_heads, seq_q]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_run_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_can_implement_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+
+/*
+ * fa2_sdpa_backward_{T}  (T: f16 bf16)
+ * Gradients of fa2_sdpa_{T}_v2 from its o and lse, and the same scalars and slopes. dk and dv are sums over the
+ * query heads of a group. A row that sees no key has no gradient.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    o: T [batch, num_heads, seq_q, head_dim]
+ *   in    dout: T [batch, num_heads, seq_q, head_dim]
+ *   in    lse: f32 [batch, num_heads, seq_q]
+ *   out   dq: T [batch, num_heads, seq_q, head_dim]
+ *   out   dk: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   dv: T [batch, num_heads_k, seq_k, head_dim]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of sums that several blocks share; fa2_sdpa_backward_workspace_size() bytes are FlashAttention-2's
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
+
+/*
+ * fa2_sdpa_varlen_{T}  (T: f16 bf16)
+ * fa2_sdpa_{T}_v2 of sequences in one tensor: sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q and
+ * cu_seqlens_k[b] to cu_seqlens_k[b + 1] of k and v, any number from 0 on, and its own alignment of the last query
+ * with the last key. softmax_lse[h, row] has a pitch of total_q; fa2_sdpa_varlen_lse_size() elements are
+ * FlashAttention-2's, of which the last are not used. A sequence longer than max_seqlen_q or max_seqlen_k is cut
+ * there. total_q and total_k are 1 or more. Offsets are clamped to the rows that there are. Rows that no sequence
+ * has become 0, their softmax_lse +inf.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [total_q, num_heads, head_dim]
+ *   in    k: T [total_k, num_heads_k, head_dim]
+ *   in    v: T [total_k, num_heads_k, head_dim]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   out   out: T [total_q, num_heads, head_dim]
+ *   out   softmax_lse: f32 [num_heads, total_q]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
+
+/*
+ * fa2_sdpa_varlen_backward_{T}  (T: f16 bf16)
+ * Gradients of fa2_sdpa_varlen from its o and lse, and the same scalars, slopes and offsets. dk and dv are sums
+ * over the query heads of a group. Rows that no sequence has become 0.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [total_q, num_heads, head_dim]
+ *   in    k: T [total_k, num_heads_k, head_dim]
+ *   in    v: T [total_k, num_heads_k, head_dim]
+ *   in    o: T [total_q, num_heads, head_dim]
+ *   in    dout: T [total_q, num_heads, head_dim]
+ *   in    lse: f32 [num_heads, total_q]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   out   dq: T [total_q, num_heads, head_dim]
+ *   out   dk: T [total_k, num_heads_k, head_dim]
+ *   out   dv: T [total_k, num_heads_k, head_dim]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of sums that several blocks share; fa2_sdpa_varlen_backward_workspace_size() bytes are FlashAttention-2's
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
+
+/*
+ * attention_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax(scores) v along the keys and lse, the natural logarithm of the sum of a row's exponentials, in f32,
+ * or f64 for f64. Scores are scale q.k, or c tanh(scale q.k / c) where softcap c is not 0, plus slopes[h] (j - i),
+ * plus bias; query head h reads key-value head h / (heads / kv_heads). Query i sees key j where i + shift -
+ * window_left <= j <= i + shift + window_right, a window below 0 being unbounded and window_right 0 if is_causal
+ * is not 0; shift is k_len - q_len if aligns_ends is not 0, so that the last query sees the last key, else 0. A
+ * byte of 0 in mask hides a key too. sinks[h] is the score of one more key, whose value is 0. Each probability is
+ * dropped with the chance dropout, in [0, 1), and else divided by 1 - dropout: by Philox 4x32-10 with key seed[0]
+ * and a counter of batch, head, query and key. A row that sees no key has y = 0 and lse = -inf. Strides are of
+ * batch, heads and rows, or of all axes of bias and mask, which may be NULL as their strides then; strides of 0
+ * broadcast.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_bias: i64 [4]
+ *   host  stride_mask: i64 [4]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v]
+ *   in    bias: T [batch, heads, q_len, k_len at stride_bias], may be NULL
+ *   in    mask: u8 [batch, heads, q_len, k_len at stride_mask], may be NULL
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   out   lse: T.compute [batch, heads, q_len], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of attention from its y and lse, and the same scalars and other operands: dk and dv are sums over the
+ * query heads of a group, dbias is the gradient of each score and contiguous, whatever the strides of bias. Each
+ * may be NULL; without sinks dsinks is 0. Without keys dq is 0, without queries dk and dv are.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_bias: i64 [4]
+ *   host  stride_mask: i64 [4]
+ *   host  stride_y: i64 [3]
+ *   host  stride_dy: i64 [3]
+ *   host  stride_dq: i64 [3]
+ *   host  stride_dk: i64 [3]
+ *   host  stride_dv: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v]
+ *   in    bias: T [batch, heads, q_len, k_len at stride_bias], may be NULL
+ *   in    mask: u8 [batch, heads, q_len, k_len at stride_mask], may be NULL
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   in    y: T [batch, heads, q_len, d_v at stride_y]
+ *   in    lse: T.compute [batch, heads, q_len]
+ *   in    dy: T [batch, heads, q_len, d_v at stride_dy]
+ *   out   dq: T [batch, heads, q_len, d_k at stride_dq], may be NULL
+ *   out   dk: T [batch, kv_heads, k_len, d_k at stride_dk], may be NULL
+ *   out   dv: T [batch, kv_heads, k_len, d_v at stride_dv], may be NULL
+ *   out   dbias: T [batch, heads, q_len, k_len], may be NULL
+ *   out   dsinks: f32 [heads], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_varlen_{T}  (T: f32 f16 bf16 f64)
+ * attention of sequences in one tensor: sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q and
+ * cu_seqlens_k[b] to cu_seqlens_k[b + 1] of k and v, any number from 0 on, and its own shift. A sequence longer
+ * than max_q_len or max_k_len is cut there. Offsets are clamped to the rows that there are. Rows that no sequence
+ * has become 0, lse -inf.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: T.compute [heads, total_q], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_varlen_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of attention_varlen from its y and lse, and the same scalars, offsets and other operands. dk and dv
+ * are sums over the query heads of a group. Each may be NULL; without sinks dsinks is 0. Rows that no sequence has
+ * become 0.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   in    y: T [total_q, heads, d_v]
+ *   in    lse: T.compute [heads, total_q]
+ *   in    dy: T [total_q, heads, d_v]
+ *   out   dq: T [total_q, heads, d_k], may be NULL
+ *   out   dk: T [total_k, kv_heads, d_k], may be NULL
+ *   out   dv: T [total_k, kv_heads, d_v], may be NULL
+ *   out   dsinks: f32 [heads], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
  * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
  * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose index is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
@@ -822,6 +1113,279 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_run(int32_t oute
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+
+/*
+ * sdpa_{T}  (T: f32 f16 bf16 f64)
+ * attn = softmax(scale q k^T + mask) along the keys, y = attn v. The mask is read if has_mask is not 0. With
+ * is_causal not 0 query i sees keys j <= i (the upper left corner), whatever the mask holds elsewhere. A row that
+ * sees no key has attn = 0 and y = 0. Without keys y is 0.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    mask: T [batch, heads, mask_rows, k_len]
+ *   out   attn: T [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+
+/*
+ * sdpa_{T}_strided  (T: f32 f16 bf16 f64)
+ * sdpa on operands with strides of batch, heads and rows, whose rows are contiguous. Strides of 0 broadcast q, k
+ * or v. mask and attn are contiguous; stride_mask is not read.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_mask: i64 [3]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   in    mask: T [batch, heads, mask_rows, k_len with contiguous rows]
+ *   out   attn: T [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+
+/*
+ * sdpa_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of sdpa from attn: dV = attn^T dy, dS = attn (dA - rowsum(attn dA)) with dA = dy v^T, dQ = scale dS k,
+ * dK = scale dS^T q. dscores_ws receives dS, which is the mask's gradient; dA and dS are rounded to T. Without
+ * keys dQ is 0, without queries dK and dV are.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    attn: T [batch, heads, q_len, k_len]
+ *   in    dy: T [batch, heads, q_len, d_v]
+ *   out   dscores_ws: T [batch, heads, q_len, k_len]
+ *   out   dQ: T [batch, heads, q_len, d_k]
+ *   out   dK: T [batch, heads, k_len, d_k]
+ *   out   dV: T [batch, heads, k_len, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+
+/*
+ * sdpa_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * sdpa_backward on operands with strides of batch, heads and rows, whose rows are contiguous; attn and dscores_ws
+ * are contiguous. dK is overwritten, but where stride_k[1] is 0, so that all heads share k, it is added to: the
+ * caller clears it first. stride_dK[1] may be 0 then too, and dK is the sum over the heads. The same holds for v
+ * and dV. Sums have a fixed order.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_dy: i64 [3]
+ *   host  stride_dQ: i64 [3]
+ *   host  stride_dK: i64 [3]
+ *   host  stride_dV: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   in    attn: T [batch, heads, q_len, k_len]
+ *   in    dy: T [batch, heads, q_len, d_v at stride_dy]
+ *   out   dscores_ws: T [batch, heads, q_len, k_len]
+ *   out   dQ: T [batch, heads, q_len, d_k at stride_dQ]
+ *   inout dK: T [batch, heads, k_len, d_k at stride_dK]
+ *   inout dV: T [batch, heads, k_len, d_v at stride_dV]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+
+/*
+ * flash_sdpa_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax(scale q k^T) v along the keys, without storing the probabilities (Dao et al. 2022), and lse, the
+ * natural logarithm of the sum of a row's exponentials, rounded to T. With is_causal not 0 query i sees keys j <=
+ * i (the upper left corner). A row that sees no key has y = 0 and lse = -inf. attention_{T} has lse in f32.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of flash_sdpa from its y and lse: P = exp(scale q k^T - lse), dS = P (dy v^T - D) with D = rowsum(y
+ * dy), dQ = scale dS k, dK = scale dS^T q, dV = P^T dy. d_ws receives D, rounded to T. lse of f16 and bf16 was
+ * rounded, so that a row of P sums to 1 up to |lse| eps(T) / 2; attention_backward_{T} takes lse in f32. Without
+ * keys dQ is 0, without queries dK and dV are.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    y: T [batch, heads, q_len, d_v]
+ *   in    lse: T [batch, heads, q_len]
+ *   in    dy: T [batch, heads, q_len, d_v]
+ *   out   d_ws: T [batch, heads, q_len]
+ *   out   dQ: T [batch, heads, q_len, d_k]
+ *   out   dK: T [batch, heads, k_len, d_k]
+ *   out   dV: T [batch, heads, k_len, d_v]
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_sm89_{T}  (T: f16 bf16)
+ * Another name of flash_sdpa_{T}; it runs on every chip.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_sm89_{T}_strided  (T: f16 bf16)
+ * flash_sdpa on operands with strides of batch, heads and rows, whose rows are contiguous and may begin anywhere.
+ * Strides of 0 broadcast q, k or v; lse is contiguous.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_f16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal);
+
+/*
+ * sdpa_{T}_arbmask  (T: f32 f16 bf16 f64)
+ * flash_sdpa with a mask of f32 that is added to scale q k^T; -inf hides a key. The causal mask hides keys
+ * whatever the mask holds.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    mask: f32 [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * sdpa_{T}_block_sparse  (T: f32 f16 bf16 f64)
+ * flash_sdpa over the blocks of block_size x block_size scores whose byte in block_pattern is not 0, query block
+ * first; block_size is >= 1, else status 3. The causal mask applies within blocks. A row that sees no key has y =
+ * 0 and lse = -inf.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    block_pattern: u8 [batch, heads, query_blocks, key_blocks]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   limits: block_size is >= 1
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f32_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f16_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_bf16_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f64_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
 
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 

@@ -21,7 +21,8 @@ def _of_package(name: str) -> types.ModuleType:
 
 _param = _of_package("param")
 
-PREFIX = "baracuda_kernels_"
+PREFIX = _param.PREFIX
+symbol_of = _param.symbol_of
 C_TYPES = {
     "f64": "double", "f32": "float", "f16": "bk::f16", "bf16": "bk::bf16",
     "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
@@ -90,6 +91,19 @@ class Call(NamedTuple):
     results: tuple[tuple[str, str], ...]
 
 
+class Companion(NamedTuple):
+    """A function without a dtype in its name, which bk::<name> of the row's headers implements."""
+
+    result: str  # size_t, or int32_t for a status
+    name: str
+    params: tuple[Param, ...]
+
+    @property
+    def prototype(self) -> tuple[str, str, str]:
+        """Result type, function name and parameter list."""
+        return self.result, f"{PREFIX}{self.name}", ", ".join(p.prototype({}) for p in self.params)
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     family: str
@@ -126,6 +140,7 @@ class Row:
     gradient: tuple[Any, ...] = ()  # (name, scalars) of the function that is the gradient of the one in `calls`
     about: str = ""  # description of these functions
     is_bare: bool = False  # no workspace parameters before the stream
+    companions: tuple[Companion, ...] = ()
     bytes_type: str = ""  # C type of a byte count, if `_workspace_bytes` is an alias of `_workspace_size`
 
     @property
@@ -201,11 +216,11 @@ class Row:
         """Yield (result type, function name, parameter list) of one instance's functions."""
         size_type = self.bytes_type or "size_t"
         tail = ["void* stream"] if self.is_bare else ["void* workspace", f"{size_type} workspace_bytes", "void* stream"]
-        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
+        yield "int32_t", symbol_of(op, "run"), ", ".join([p.prototype(slots) for p in self.params] + tail)
         check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
-        yield "int32_t", f"{PREFIX}{op}_can_implement", check
+        yield "int32_t", symbol_of(op, "can_implement"), check
         if self.workspace:
             size = ", ".join(p.prototype(slots) for p in self.size_params)
-            yield "size_t", f"{PREFIX}{op}_workspace_size", size
+            yield "size_t", symbol_of(op, "workspace_size"), size
             if self.bytes_type:
-                yield self.bytes_type, f"{PREFIX}{op}_workspace_bytes", size
+                yield self.bytes_type, symbol_of(op, "workspace_bytes"), size

@@ -3,7 +3,8 @@
 
 A table is an INI file. A section describes symbols that differ only in dtypes and in the applied function: one row, or
 two of a pointwise op, which has a form for contiguous and one for strided operands. The section's name is the template
-of the symbols' names; text behind a space distinguishes rows with one template. Row names are unique over all tables.
+of the symbols' names; text behind a space distinguishes rows with one template. Row names are unique over all tables. A
+template that ends with _v2 is of the symbols <op>_run_v2, <op>_can_implement_v2 and so on.
 
 Symbols:
 
@@ -42,6 +43,8 @@ tail           stream: the stream follows the operands directly; by default a wo
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
                takes as void*
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
+companions     functions without a dtype in their names, one per line: `size_t name(parameters)`, or `status`, with names of
+               the row's parameters. bk::name of the headers implements it
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
 Implementation; `{T}`, `{U}`, `{I}`, `{O}` are dtypes and `{F}` is the class of a function, GeluTanh for gelu_tanh:
@@ -100,7 +103,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Companion, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -110,11 +113,11 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", "companions", *CLASSES,
     "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
     "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
+OWN = {"workspace", "can_implement", "companions", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -327,6 +330,19 @@ def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, 
     return indexes
 
 
+def parse_companions(text: str, params: tuple[Param, ...]) -> tuple[Companion, ...]:
+    by_name = {p.name: p for p in params}
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        m = re.fullmatch(r"(size_t|status) (\w+)\((.*)\)", line)
+        names = [name.strip() for name in m[3].split(",")] if m else []
+        if not m or not set(names) <= by_name.keys():
+            raise TableError(f"companions: {line!r} is not 'size_t|status name(parameters of the row)'")
+        result = "size_t" if m[1] == "size_t" else "int32_t"
+        found.append(Companion(result, m[2], tuple(by_name[name] for name in names)))
+    return tuple(found)
+
+
 def parse_calls(text: str, params: tuple[Param, ...]) -> tuple[Call, ...]:
     return tuple(parse_call(line, params) for line in filter(None, map(str.strip, text.splitlines())))
 
@@ -518,6 +534,7 @@ class Section:
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
+            companions=parse_companions(section.get("companions", ""), params),
             bytes_type=section.get("workspace_bytes", ""),
             points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),

@@ -27,7 +27,7 @@ import sys
 import textwrap
 
 from abi_limits import limits_of
-from abi_row import C_TYPES, Param, Row, TableError
+from abi_row import C_TYPES, Companion, Param, Row, TableError
 from abi_table import ROOT, listed, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
@@ -109,6 +109,9 @@ def header_text(rows: list[Row]) -> str:
         for op, slots in row.instances():
             for result, name, params in row.prototypes(op, slots):
                 parts.append(f"BARACUDA_API {result} {name}({params});\n")
+        for companion in row.companions:
+            result, name, params = companion.prototype
+            parts.append(f"BARACUDA_API {result} {name}({params});\n")
     return "".join(parts) + EPILOGUE
 
 
@@ -320,6 +323,13 @@ def include_lines(includes: set[str]) -> list[str]:
     return lines
 
 
+def glue_companion(companion: Companion) -> str:
+    result, name, params = companion.prototype
+    value = f"bk::{companion.name}({', '.join(p.name for p in companion.params)})"
+    value = value if result == "size_t" else f'bk::leave("{companion.name}", {value})'
+    return f"BK_EXPORT {result} {name}({params}) {{ return {value}; }}\n"
+
+
 def columns(words: list[str]) -> str:
     return textwrap.fill(" ".join(words), 120, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
@@ -363,15 +373,28 @@ def dtypes_of(row: Row, dtypes: list[str]) -> dict[str, list[str]]:
     return found
 
 
+def firsts(instances: list[Instance]) -> set[tuple[str, str]]:
+    """(row, op) of the first instance of each row, whose translation unit has the row's companions."""
+    found: dict[str, str] = {}
+    for op, row, _ in instances:
+        found.setdefault(row.name, op)
+    return set(found.items())
+
+
 def glue_files(instances: list[Instance]) -> dict[str, str]:
     units = collections.defaultdict(list)
     for op, row, slots in instances:
         units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
-    files = {}
+    files, first = {}, firsts(instances)
     for name, entries in units.items():
         head = [f"// {NOTICE}", '#include "core/abi/entry.h"']
         head += include_lines({include for _, row, slots in entries for include in row.includes_of(slots)})
-        files[name] = "\n".join(head) + "\n\n" + "\n".join(glue_row(*entry) for entry in entries)
+        texts = []
+        for op, row, slots in entries:
+            texts.append(glue_row(op, row, slots))
+            if (row.name, op) in first:
+                texts += map(glue_companion, row.companions)
+        files[name] = "\n".join(head) + "\n\n" + "\n".join(texts)
     return files
 
 
@@ -387,6 +410,8 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
     instances = select(rows, families, dtypes)
     own = {name for name, _ in prototypes_of(PROLOGUE.read_text())}
     own |= {name for op, row, slots in instances for _, name, _ in row.prototypes(op, slots)}
+    first = firsts(select(rows, [], dtypes))
+    own |= {c.prototype[1] for op, row, _ in instances if (row.name, op) in first for c in row.companions}
     header = header_text(rows)
     symbols = [name for name, _ in prototypes_of(header) if name in own]
     restricted = {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}

@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from baracuda import composites, concatenation, functions
+from baracuda import attention_functions, composites, concatenation, functions
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
@@ -26,6 +26,7 @@ _DIRECTION = {
 # Words of an op's name that distinguish variants of one function.
 FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes that may be left out: gelu is unary_gelu.
+_WRITTEN = (concatenation, composites, attention_functions)  # modules of functions without a spec
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 
@@ -65,8 +66,8 @@ def describe(name: str) -> Iterator[str]:
         for paragraph in functions.documentation(specs()[name]).split("\n\n"):
             yield from _filled(paragraph)
         yield ""
-    elif name in (*concatenation.__all__, *composites.__all__):
-        function = getattr(concatenation if name in concatenation.__all__ else composites, name)
+    elif module := next((each for each in _WRITTEN if name in each.__all__), None):
+        function = getattr(module, name)
         yield f"baracuda.{name}{inspect.signature(function)}"
         yield from _filled(inspect.getdoc(function) or "")
     for number, (row, function) in enumerate(find(name)):
@@ -77,7 +78,7 @@ def describe(name: str) -> Iterator[str]:
 
 def alike(name: str) -> list[str]:
     """Names of functions and ops that may have been meant."""
-    made = {*specs(), *concatenation.__all__, *composites.__all__}
+    made = {*specs(), *[each for module in _WRITTEN for each in module.__all__]}
     named = {*made, *[stem(row, function) for row in rows() for function in row.functions or ("",)]}
     words = name.lower().split("_")
     within = [each for each in named if all(word in each for word in words)]

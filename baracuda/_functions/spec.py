@@ -35,6 +35,9 @@ PLAN_ONLY = (
     "contiguize",
     "write_slice",
     "kv_cache",
+    "sdpa_",
+    "flash_sdpa",
+    "fa2_sdpa",
     "check_indices",
     "concat_",  # any number of arrays: baracuda.concatenation
     "reduce_{F}_backward_{T} moments",  # one axis only

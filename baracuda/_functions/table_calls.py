@@ -28,6 +28,7 @@ _RULE_PARAMETERS = {
     "grouped_gemm_backward": ("groups", "offsets", "dd"), "grouped_gemm": ("groups", "offsets", "d"),
     "rope": ("head_dim", "base"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
     "rope_tables": ("places", "inner"),
+    "attention": ("kv_heads", "stride_bias"), "attention_varlen": ("kv_heads", "cu_seqlens_q"),
     "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter_backward": ("scatter_dim", "dupdates"),
     "scatter": ("scatter_dim",),
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),

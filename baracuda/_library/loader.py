@@ -19,6 +19,7 @@ import threading
 from typing import Any
 
 from baracuda._library import vendor
+from baracuda._library.param import symbol_of
 from baracuda.errors import InvalidProblemError, LibraryNotFoundError, UnsupportedError, raise_for_status
 
 SONAME = "libbaracuda_kernels.so"
@@ -99,7 +100,7 @@ class Library:
 
 
 def symbol_name(op: str, kind: str = "run") -> str:
-    return f"{PREFIX}{op}_{kind}"
+    return symbol_of(op, kind)
 
 
 def load(path: str | os.PathLike[str] | None = None, backend: str | None = None) -> Library:

@@ -6,8 +6,11 @@ The generators load this file by its path before the package can be imported, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
+
+PREFIX = "baracuda_kernels_"
 
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 # Slots that are spelled as suffixes in names of ops: dtypes of indices and of offsets.
@@ -17,6 +20,13 @@ FORMS = {
     "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8", "c32": "u64"},
     "compute": {"f16": "f32", "bf16": "f32"},
 }
+
+
+def symbol_of(op: str, kind: str) -> str:
+    """The C function of an op; kind is run, can_implement, workspace_size or workspace_bytes. The functions of op_v2 are
+    op_run_v2, op_can_implement_v2 and so on."""
+    name, version = re.fullmatch(r"(.+?)(_v\d+)?", op).groups(default="")  # type: ignore[union-attr]
+    return f"{PREFIX}{name}_{kind}{version}"
 
 
 class Param(NamedTuple):

@@ -23,7 +23,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _autocast, _concat
+from baracuda.torch import _attention, _autocast, _concat
 from baracuda.torch._autograd import Differentiable
 from baracuda.torch._batches import batched
 
@@ -43,6 +43,7 @@ _TYPES = {
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
+    **dict.fromkeys(("aligns_ends", "tokens_first"), "bool"),
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.
@@ -56,6 +57,8 @@ def __getattr__(name: str) -> Any:
         value = _made(spec)
     elif name in _concat.FUNCTIONS:
         value = _concat.made(name, _operator, _promoted)
+    elif name in _attention.NAMES:
+        value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -63,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, "register"})
 
 
 def register() -> None:
@@ -157,6 +160,8 @@ def _type(spec: Spec, number: Argument) -> str:
         return "int"
     if param.role == "extent":
         return "SymInt"
+    if number.default is None and param.dtype == "f32":
+        return "float?"
     return "int" if param.dtype in ("i32", "i64", "u64") else "Scalar" if param.dtype.startswith("T") else "float"
 
 

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from baracuda._param import symbol_of
 from cases import CASES
 from harness import OPS, ROOT, ROWS, last_error
 
@@ -77,11 +78,13 @@ def test_tables_of_a_family_are_in_its_subfolders(tmp_path, monkeypatch):
 
 def test_header_declares_every_function_of_every_op(header):
     expected = set()
-    renamed = {row.name for row in importlib.import_module("abi_table").read_all() if row.bytes_type}
+    table = importlib.import_module("abi_table").read_all()
+    renamed = {row.name for row in table if row.bytes_type}
+    expected |= {companion.prototype[1] for row in table for companion in row.companions}
     for op, (row, _) in OPS.items():
         kinds = ["run", "can_implement", *(["workspace_size"] if row.workspace else [])]
         kinds += ["workspace_bytes"] if row.name in renamed else []
-        expected |= {f"baracuda_kernels_{op}_{kind}" for kind in kinds}
+        expected |= {symbol_of(op, kind) for kind in kinds}
     about = {"abi_version", "abi_hash", "build_info", "status_name", "last_error", "symbol_count", "symbol_name"}
     assert check_abi.header_symbols(header) == expected | {f"baracuda_kernels_{name}" for name in about}
 

@@ -29,6 +29,7 @@ from baracuda._call.scalars import (
 )
 from baracuda._functions.shape_rules import (
     accumulated,
+    attention,
     bags,
     copies,
     gemm,
@@ -238,6 +239,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "accumulated": accumulated.along_axis,
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
     "rope_tables": rotary.of_sums,
+    "attention": attention.dense, "attention_varlen": attention.packed,
     "flip": copies.flip, "roll": copies.roll, "permute": copies.permute, "triangle": copies.triangle, "pad": copies.pad,
     "concat": copies.concat, "unfold": copies.unfold, "image_windows": copies.image_windows,
     "repeat_interleave": copies.repeat_interleave,
@@ -315,7 +317,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
     "scale_grad_by_freq": as_flag,
     "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag, "log_input_flag": as_flag, "is_half": as_flag,
-    "log_target_flag": as_flag, "full_flag": as_flag, "swap_flag": as_flag, "is_causal": as_flag, "inv_tau": _inverse,
+    "log_target_flag": as_flag, "full_flag": as_flag, "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag,
+    "inv_tau": _inverse,
 }  # fmt: skip
 
 

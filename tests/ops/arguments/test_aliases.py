@@ -115,7 +115,7 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 outcome = prepared.outcome(status)
                 assert output in outcome.text.replace(":", " ").split(), outcome.text
     apart = all(" at " in p.shape for p in ROWS[name].pointers if p.is_output)  # strides are scalars
-    of_a_part = name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b"))
+    of_a_part = name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b", "flash_sdpa_sm89"))
     assert tried or len(ROWS[name].pointers) == 1 or apart or of_a_part
 
 

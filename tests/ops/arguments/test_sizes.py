@@ -20,7 +20,7 @@ MULTIPLES = (*PACKED, "int4_", *SPARSE)
 # Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [
     op for op, (row, _) in OPS.items()
-    if any(p.direction == "host" for p in row.problem) and not op.startswith(("im2col", "col2im"))
+    if any(p.direction == "host" for p in row.problem) and any(p.role == "rank" for p in row.problem)
 ]  # fmt: skip
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
@@ -28,6 +28,7 @@ FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and
 OTHERS = [
     op for op, (row, _) in OPS.items()
     if op not in {*FLAT, *STRIDED} and sum(p.role == "extent" for p in row.problem) > 1 and "nll_backward" not in op
+    and not any(" at " in p.shape for p in row.pointers)
 ]  # fmt: skip
 
 
