@@ -91,6 +91,13 @@ gradient       the gradient of the function of `call` with respect to its first 
 about          description of the function on arrays, if `doc` speaks of C's arguments: the first line says what it
                computes, with `{f}` for the formula in F; details follow below
 doc            one paragraph for the header and the op list; that of a derived strided form is generated
+
+A section with `function` is no row but C functions of other shapes, one for each choice of dtypes:
+
+function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
+template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
+               result is int32_t
+include, doc   as in a row; the functions are in the translation unit of the table, which has rows too
 """
 
 import ast
@@ -100,7 +107,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Function, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -550,6 +557,8 @@ def read_table(path: pathlib.Path) -> list[Row]:
     sections = read_sections(path)
     rows = []
     for name, section in sections.items():
+        if "function" in section:
+            continue
         try:
             if "like" in section:
                 section = merged(section, sections[section["like"]])
@@ -558,6 +567,25 @@ def read_table(path: pathlib.Path) -> list[Row]:
             what = f"key {error} is missing" if isinstance(error, KeyError) else error
             raise TableError(f"{path.name} [{name}]: {what}") from None
     return rows
+
+
+def read_function(path: pathlib.Path, name: str, section: dict[str, str]) -> Function:
+    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
+    m = re.fullmatch(r"(\w+\*?) ?\((.*)\)", " ".join(section["function"].split()))
+    if not m or set(section) - set(slots) - {"function", "template", "include", "doc"}:
+        raise TableError(f"{path.name} [{name}]: a function is 'result (parameters)', with template, include and doc")
+    includes, doc = tuple(section["include"].split()), " ".join(section["doc"].split())
+    return Function(path.parent.name, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
+
+
+def read_functions() -> list[Function]:
+    """The sections of all tables that are functions."""
+    return [
+        read_function(path, name, section)
+        for path in sorted(ROOT.glob("native/*/*.abi"))
+        for name, section in read_sections(path).items()
+        if "function" in section
+    ]
 
 
 def read_all() -> list[Row]:
