@@ -140,6 +140,33 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
+ * hyper_connection_{T}_{U}  (T: f32 f16 bf16, U: bf16 f32)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: U [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
  * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
  * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose index is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
@@ -184,6 +211,119 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_run(int32_t batch, int
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * flashinfer_merge_state_in_place_{T}  (T: f16 bf16 f32)
+ * Merges a state (v_other, s_other) of attention over other keys into (v, s); s has base 2: m = max(s, s_other), w
+ * = 2^(s - m), w' = 2^(s_other - m), v = (w v + w' v_other) / (w + w'), s = m + log2(w + w'), in f32 with one
+ * rounding. An infinite s marks a state without keys, whose v is not read; two such give v = 0 and s = -inf. Any
+ * head_dim. An extent that is not positive is status 2.
+ *   inout v: T [seq_len, num_heads, head_dim]
+ *   inout s: f32 [seq_len, num_heads]
+ *   in    v_other: T [seq_len, num_heads, head_dim]
+ *   in    s_other: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_{T}  (T: f16 bf16 f32)
+ * Merges num_index_sets states of each row and head; the states are the second axis, and s has base 2: m = max s,
+ * w = 2^(s - m), v_merged = sum w v / sum w, s_merged = m + log2(sum w), in f32 with one rounding. An infinite s
+ * marks a state without keys, whose v is not read; without others the result is 0 and -inf. One state is copied.
+ * Any number of states and heads, any head_dim. An extent that is not positive is status 2.
+ *   in    v: T [seq_len, num_index_sets, num_heads, head_dim]
+ *   in    s: f32 [seq_len, num_index_sets, num_heads]
+ *   out   v_merged: T [seq_len, num_heads, head_dim]
+ *   out   s_merged: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * merge_attention_states_{T}  (T: f32 f16 bf16 f64)
+ * With weights w_s = e^(lse_s - max lse), or powers of 2 where is_base2 is not 0, y = sum of w_s values_s / sum of
+ * w_s and y_lse = max lse + log(sum of w_s), in f32 (f64) with one rounding. An infinite lse, of either sign,
+ * marks a state without keys, whose values are not read; without others y is 0 and y_lse -inf. One state is
+ * copied.
+ *   in    values: T [num_states, num_rows, head_dim]
+ *   in    lse: f32 [num_states, num_rows]
+ *   out   y: T [num_rows, head_dim]
+ *   out   y_lse: f32 [num_rows], may be NULL
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+
+/*
+ * ring_attention_init  ()
+ * State of ring attention before the first step: o = 0, m = -inf, l = 0. The lengths count elements.
+ *   out   o_acc: f32 [o_len]
+ *   out   m_acc: f32 [ml_len]
+ *   out   l_acc: f32 [ml_len]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_run(void* o_acc, void* m_acc, void* l_acc, int64_t o_len, int64_t ml_len, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_can_implement(const void* o_acc, const void* m_acc, const void* l_acc, int64_t o_len, int64_t ml_len);
+
+/*
+ * ring_attention_{T}_step  (T: f16 bf16 f32)
+ * Folds a chunk of keys into the state (o_acc, m_acc, l_acc) of ring_attention_init: m' = max(m, max S), l = e^(m
+ * - m') l + sum e^(S - m'), o = e^(m - m') o + sum e^(S - m') v, with S = scale q.k, in f32. Where is_causal is
+ * not 0, key j is visible to query i if k_global_base + j <= q_global_base + i. Chunks may come in any order, each
+ * once. Any d.
+ *   in    q: T [batch, heads, q_local, d]
+ *   in    k_local: T [batch, heads, k_chunk, d]
+ *   in    v_local: T [batch, heads, k_chunk, d]
+ *   inout o_acc: f32 [batch, heads, q_local, d]
+ *   inout m_acc: f32 [batch, heads, q_local]
+ *   inout l_acc: f32 [batch, heads, q_local]
+ *   limits: d is even, >= 2; is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+
+/*
+ * ring_attention_{T}_finalize  (T: f16 bf16 f32)
+ * y = o_acc / l_acc and lse = m_acc + ln(l_acc); 0 and -inf for a row that has seen no key.
+ *   in    o_acc: f32 [batch, heads, q_local, d]
+ *   in    m_acc: f32 [batch, heads, q_local]
+ *   in    l_acc: f32 [batch, heads, q_local]
+ *   out   y: T [batch, heads, q_local, d]
+ *   out   lse: T [batch, heads, q_local], may be NULL
+ *   limits: d is even, >= 2
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
 
 /*
  * rope_{T}  (T: f32 f16 bf16 f64)
@@ -822,6 +962,52 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_run(int32_t oute
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+
+/*
+ * mhc_layer_static_bf16_create
+ * A handle of a hyper connection of B batches of n streams of C elements, in host memory; NULL unless B, C > 0, n
+ * is 1 to 31, sinkhorn_iters 1 to 1000 and eps in (0, 1). It does not change: threads and streams may share it.
+ */
+BARACUDA_API void* baracuda_kernels_mhc_layer_static_bf16_create(int32_t B, int32_t C, int32_t n, int32_t sinkhorn_iters, float eps);
+
+/*
+ * mhc_layer_static_bf16_destroy
+ * Frees a handle; NULL is allowed.
+ */
+BARACUDA_API void baracuda_kernels_mhc_layer_static_bf16_destroy(void* handle);
+
+/*
+ * mhc_layer_static_bf16_run
+ * hyper_connection_f32_bf16 with the numbers of a handle; B, C and n must be its own, else status 3. x_expanded
+ * and out are f32 [B, n, C], rmsnorm_weight bf16 [C], H_pre and H_post f32 [n], H_res f32 [n, n]. Takes no
+ * workspace.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_run(void* handle, const void* x_expanded, const void* rmsnorm_weight, const void* H_pre, const void* H_post, const void* H_res, void* out, int32_t B, int32_t C, int32_t n, void* workspace, uint64_t workspace_bytes, void* stream);
+
+/*
+ * mhc_layer_static_bf16_can_implement
+ * Status 2 unless B, C and n are positive and C >= n; 3 for n > 31.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_can_implement(int32_t B, int32_t C, int32_t n);
+
+/*
+ * flashinfer_merge_state_in_place_can_implement
+ * What flashinfer_merge_state_in_place_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_can_implement
+ * What flashinfer_merge_states_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * ring_attention_workspace_bytes
+ * Bytes of the state o, m, l, one behind the other: 4 batch heads q_local (d + 2), and 0 if an extent is not
+ * positive.
+ */
+BARACUDA_API size_t baracuda_kernels_ring_attention_workspace_bytes(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
 
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
