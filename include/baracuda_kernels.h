@@ -140,6 +140,35 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
+ * attention_decode_{T}  (T: f32 f16 bf16 f64)
+ * Attention of one query row a sequence: weights[b, h, j] = softmax over j of scale q[b, h].k[b, h / (heads /
+ * kv_heads), j], y = weights v, lse the natural logarithm of the sum of exponentials, mean_weights[b, j] the mean
+ * of weights over the heads, which needs weights. The elements of a row are adjacent; other strides are any, and
+ * those of k and v may be 0. Without keys y is 0 and lse -inf. Arithmetic is f32 (f64).
+ *   in    q: T [batch, heads, d_k at stride_q_b, stride_q_h]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k_b, stride_k_h, stride_k_s]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v_b, stride_v_h, stride_v_s]
+ *   out   y: T [batch, heads, d_v at stride_y_b, stride_y_h]
+ *   out   lse: f32 [batch, heads], may be NULL
+ *   out   weights: f32 [batch, heads, k_len], may be NULL
+ *   out   mean_weights: f32 [batch, k_len], may be NULL
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+
+/*
  * hyper_connection_{T}_{U}  (T: f32 f16 bf16, U: bf16 f32)
  * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
  * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
@@ -273,6 +302,123 @@ BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_run(int32_t nu
 BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
 BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+
+/*
+ * attention_paged_{T}  (T: f16 bf16 f32)
+ * Attention over a cache in pages. Sequence b owns the pages page_ids[page_offsets[b]] to page_ids[page_offsets[b
+ * + 1] - 1], all full but the last, of last_page_len[b] slots. Its queries are the rows q_offsets[b] to
+ * q_offsets[b + 1], or row b where q_offsets is NULL. Query head h reads key-value head h / (heads / kv_heads).
+ * The score is scale q.k, or softcap tanh(scale q.k / softcap) where softcap is not 0. With is_causal the last
+ * query sees the last key (bottom-right); window >= 0 hides keys further than window before a query's own, and
+ * after it. lse is the natural logarithm of the sum of exponentials; a row without keys has y = 0 and lse = -inf.
+ * Slots and pages of no sequence are not read. Page ids must be inside the cache.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: T [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: T [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+
+/*
+ * attention_paged_{T}_{U}  (T: f16 bf16, U: fp8e4m3 fp8e5m2)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: U [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: U [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+
+/*
+ * paged_kv_append_{T}  (T: f16 bf16 f32 f64 fp8e4m3 fp8e5m2)
+ * Copies row t of k_new and v_new to slot positions[t] % page_size of page page_ids[page_offsets[b] + positions[t]
+ * / page_size], b = batch_indices[t]. A token outside the batch, its sequence's pages or the cache is dropped; two
+ * tokens of one slot race. All other slots stay as they are.
+ *   in    k_new: T [num_tokens, heads, d_k]
+ *   in    v_new: T [num_tokens, heads, d_v]
+ *   in    batch_indices: i32 [num_tokens]
+ *   in    positions: i32 [num_tokens]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   inout k_cache: T [num_pages, heads, page_size, d_k]
+ *   inout v_cache: T [num_pages, heads, page_size, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * attention_ragged_{T}  (T: f16 bf16 f32)
+ * Attention of a ragged batch: sequence b has the query rows q_offsets[b] to q_offsets[b + 1] and the key rows
+ * k_offsets[b] to k_offsets[b + 1]; offsets are clamped to their totals, and rows of no sequence are neither read
+ * nor written. Query head h reads key-value head h / (heads / kv_heads). Scores, is_causal, window, lse and rows
+ * without keys are those of attention_paged.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    q_offsets: i32 [offset_count]
+ *   in    k_offsets: i32 [offset_count]
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
 
 /*
  * ring_attention_init  ()
@@ -964,6 +1110,31 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
 
 /*
+ * flash_decoding_{T}_run
+ * attention_decode in the reference's order of arguments: a is the f32 weights [batch, heads, k_len] and a_mean
+ * their mean over the heads; both may be NULL, a only with a_mean. A workspace of
+ * flash_decoding_{T}_workspace_bytes bytes is needed, else status 4. Any head_dim. Without keys y is 0. An extent
+ * of batch, heads or elements that is not positive is status 2.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+
+/*
+ * flash_decoding_{T}_can_implement
+ * Status 2 unless batch, heads, num_kv_heads and head_dim are positive, heads is a multiple of num_kv_heads and
+ * k_len is not negative.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * flash_decoding_{T}_workspace_bytes
+ * 4 batch heads ceil(k_len / 256) (2 + head_dim), and 0 if an extent is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flash_decoding_f16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API size_t baracuda_kernels_flash_decoding_bf16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+
+/*
  * mhc_layer_static_bf16_create
  * A handle of a hyper connection of B batches of n streams of C elements, in host memory; NULL unless B, C > 0, n
  * is 1 to 31, sinkhorn_iters 1 to 1000 and eps in (0, 1). It does not change: threads and streams may share it.
@@ -1001,6 +1172,137 @@ BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_can_implem
  * What flashinfer_merge_states_{T}_can_implement says, for every dtype.
  */
 BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_decode_{T}_run
+ * One query row a sequence, o and q [batch_size, num_qo_heads, head_dim], over a cache k_data, v_data [page,
+ * num_kv_heads, page_size, head_dim]; lse f32 [batch_size, num_qo_heads]. Query head h of sequence b reads key-
+ * value head h / (num_qo_heads / num_kv_heads) of its pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all
+ * full but the last, of last_page_len[b] slots; page ids are not checked. lse has base 2; a sequence without keys
+ * has o = 0 and lse = -inf (the reference has about -5e4). Any head_dim, page_size, group and batch. The workspace
+ * has flashinfer_paged_decode_workspace_size bytes at least, else status 2. attention_paged checks its operands'
+ * extents too.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_run
+ * flashinfer_paged_decode over a cache of fp8e4m3, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_run
+ * flashinfer_paged_decode over a cache of fp8e5m2, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_decode_workspace_size
+ * 4 (3 batch_size + 2), and 0 for a batch that is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flashinfer_paged_decode_workspace_size(int32_t batch_size);
+
+/*
+ * flashinfer_paged_prefill_{T}_run
+ * Attention of the query rows q_indptr[b] to q_indptr[b + 1] of each sequence over its pages, as
+ * flashinfer_paged_decode has them; q, o [total_num_rows, num_qo_heads, head_dim], lse f32 [total_num_rows,
+ * num_qo_heads] of base 2. With causal the last query sees the last key (bottom-right). Lengths are read on the
+ * device: no synchronisation, no planning on the host. enable_split is accepted and ignored.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_paged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+
+/*
+ * flashinfer_paged_prefill_can_implement
+ * What flashinfer_paged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_ragged_prefill_can_implement
+ * What flashinfer_ragged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_run
+ * Copies key[b] and value[b], [batch_size, num_heads, head_dim], to slot last_page_len[b] - 1 of the last page of
+ * sequence b: last_page_len counts the new token already. A sequence of length 0 writes nothing. Nothing else is
+ * changed. Any head_dim and number of heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_can_implement
+ * Status 2 unless all extents are positive.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_kv_append_decode_can_implement
+ * What flashinfer_paged_kv_append_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_ragged_prefill_{T}_run
+ * Attention of a ragged batch: sequence b has the query rows q_indptr[b] to q_indptr[b + 1] and the key rows
+ * kv_indptr[b] to kv_indptr[b + 1] of k_data, v_data [total_kv_rows, num_kv_heads, head_dim]; otherwise as
+ * flashinfer_paged_prefill.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_ragged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
 
 /*
  * ring_attention_workspace_bytes

@@ -277,7 +277,7 @@ def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = Fa
 
 def parse_leaves(text: str, params: Sequence[Param]) -> dict[str, str]:
     """Output -> the output that counts its written rows, or ''."""
-    outputs = {p.name for p in params if p.direction == "out"}
+    outputs = {p.name for p in params if p.direction in ("out", "out?")}
     found = {}
     for line in filter(None, text.split("\n")):
         output, _, counter = line.strip().partition(" behind ")

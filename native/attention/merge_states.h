@@ -37,7 +37,7 @@ struct MergedStates {
     T* y;
     float* y_lse;  // may be null
     bool is_base2;
-    int64_t heads_of_team, teams_of_row;
+    int64_t heads_of_team = 1, teams_of_row = 1;
 
     BK_HD int64_t at(int64_t s, int64_t n, int64_t h) const { return s * state + n * row + h; }
     BK_HD float lse_of(int64_t s, int64_t n, int64_t h) const {
