@@ -18,6 +18,7 @@ import numpy as np
 from baracuda import _domains
 from baracuda._functions import (
     accumulated,
+    attention_shapes,
     bags,
     copies,
     gemm_shapes,
@@ -246,7 +247,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "last_offset_bags": bags.by_offsets, "sparse_bags": bags.by_offsets, "max_bags": bags.by_offsets,
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
-    "masked": _pointwise,
+    "masked": _pointwise, "attention": attention_shapes.by_extents,
 }  # fmt: skip
 
 

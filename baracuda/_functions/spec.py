@@ -247,6 +247,8 @@ def _shape_rule(row: Row) -> str:
         return "repeat"
     if "num_indices" in names:
         return "rows_of_indices"
+    if "num_page_ids" in names:
+        return "attention"
     return "pointwise" if "numel" in names else "named"
 
 
