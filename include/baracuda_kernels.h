@@ -169,13 +169,13 @@ BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_can_implement(int32_t
 BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
 
 /*
- * hyper_connection_{T}_{U}  (T: f32 f16 bf16, U: bf16 f32)
+ * hyper_connection_{T}_bf16  (T: f32 f16 bf16)
  * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
  * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
  * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
  * eps. At most 31 streams, else status 3. eps must be in (0, 1).
  *   in    x: T [batch, n_streams, hidden_dim]
- *   in    gamma: U [hidden_dim]
+ *   in    gamma: bf16 [hidden_dim]
  *   in    h_pre: f32 [n_streams]
  *   in    h_post: f32 [n_streams]
  *   in    h_res: f32 [n_streams, n_streams]
@@ -184,14 +184,29 @@ BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t
  */
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
-BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
-BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
+ * hyper_connection_{T}_f32  (T: f32 f16 bf16)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: f32 [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
 
@@ -336,12 +351,12 @@ BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t 
 BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
 
 /*
- * attention_paged_{T}_{U}  (T: f16 bf16, U: fp8e4m3 fp8e5m2)
+ * attention_paged_{T}_fp8e4m3  (T: f16 bf16)
  * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
  * has that of the keys, and y times that of the values is the result.
  *   in    q: T [total_q, heads, d_k]
- *   in    k_cache: U [num_pages, kv_heads, page_size, d_k]
- *   in    v_cache: U [num_pages, kv_heads, page_size, d_v]
+ *   in    k_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_v]
  *   in    page_ids: i32 [num_page_ids]
  *   in    page_offsets: i32 [offset_count]
  *   in    last_page_len: i32 [batch]
@@ -355,12 +370,30 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t 
 BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
-BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
+
+/*
+ * attention_paged_{T}_fp8e5m2  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap);
