@@ -61,7 +61,16 @@ struct AttentionDecode {
                                      {"k_len", k_len},
                                      {"d_k", d_k},
                                      {"d_v", d_v}}));
-        return require_head_groups("heads", heads, "kv_heads", kv_heads);
+        BK_TRY(require_head_groups("heads", heads, "kv_heads", kv_heads));
+        Operand y;
+        BK_TRY(locate_dense(&y, "y", Role::kOutput, size_of<T>(), {{"batch", batch}, {"heads", heads}, {"d_v", d_v}}));
+        const NamedStrideOf each[] = {{"stride_y_b", stride_y_b}, {"stride_y_h", stride_y_h}};
+        const int32_t extents[] = {batch, heads};
+        for (int d = 0; d < 2 && y.has_elements(); ++d)
+            if (each[d].value == 0 && extents[d] > 1)
+                return fail(Status::kInvalidProblem, "%s is 0, but an output has %d elements along that axis", each[d].name,
+                            extents[d]);
+        return Status::kOk;
     }
     Status locate_q(Operand* q, const char* name, Role role, int64_t size) const {
         return locate(q, name, role, size, {{"stride_q_b", stride_q_b}, {"stride_q_h", stride_q_h}, {"", 0}}, heads, 1, d_k);
@@ -75,13 +84,7 @@ struct AttentionDecode {
                       {{"stride_v_b", stride_v_b}, {"stride_v_h", stride_v_h}, {"stride_v_s", stride_v_s}}, kv_heads, k_len, d_v);
     }
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
-        const NamedStrideOf each[] = {{"stride_y_b", stride_y_b}, {"stride_y_h", stride_y_h}, {"", 0}};
-        const int32_t extents[] = {batch, heads};
-        for (int d = 0; d < 2 && d_v > 0; ++d)
-            if (each[d].value == 0 && extents[d] > 1)
-                return fail(Status::kInvalidProblem, "%s is 0, but an output has %d elements along that axis", each[d].name,
-                            extents[d]);
-        return locate(y, name, role, size, {each[0], each[1], each[2]}, heads, 1, d_v);
+        return locate(y, name, role, size, {{"stride_y_b", stride_y_b}, {"stride_y_h", stride_y_h}, {"", 0}}, heads, 1, d_v);
     }
     AttentionForward<T> problem(const T* q, const T* k, const T* v, T* y, float* lse, float* weights) const {
         AttentionForward<T> p;

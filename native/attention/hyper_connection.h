@@ -107,6 +107,9 @@ struct HyperConnection {
                                      {"n_streams", n_streams},
                                      {"sinkhorn_iters", sinkhorn_iters}}));
         if (!(eps > 0 && eps < 1)) return fail(Status::kInvalidProblem, "eps is %g, must be in (0, 1)", static_cast<double>(eps));
+        Operand x;
+        BK_TRY(locate_dense(&x, "x", Role::kInput, size_of<T>(),
+                            {{"batch", batch}, {"n_streams", n_streams}, {"hidden_dim", hidden_dim}}));
         return require_streams(n_streams);
     }
     Status run(const T* x, const W* gamma, const float* h_pre, const float* h_post, const float* h_res, T* out,

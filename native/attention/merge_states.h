@@ -28,6 +28,8 @@ BK_COLD inline Status require_extents(std::initializer_list<NamedExtent> extents
 // State s of head h in row n is `s * state + n * row + h` heads behind the first one.
 template <class T>
 struct MergedStates {
+    using C = compute_t<T>;
+
     int64_t count, rows, heads, head_dim;
     int64_t state, row;
     const T* v;
@@ -46,13 +48,17 @@ struct MergedStates {
     BK_HD const T* value_of(int64_t s, int64_t n, int64_t h) const {
         return (s == 1 && other_v != nullptr ? other_v + at(0, n, h) * head_dim : v + at(s, n, h) * head_dim);
     }
-    static BK_HD bool has_keys(float lse) { return !(lse - lse != 0 && lse == lse); }  // not infinite; a NaN counts
-    BK_HD float power(float x) const { return is_base2 ? math::exp2<float>(x) : math::exp<float>(x); }
-    BK_HD float logarithm(float x) const { return is_base2 ? math::log2<float>(x) : math::log<float>(x); }
-    BK_HD float weight(float lse, float largest) const { return has_keys(lse) ? power(lse - largest) : 0.0f; }
+    static BK_HD bool has_keys(float lse) { return lse != kInfinity<float> && lse != -kInfinity<float>; }
+    BK_HD C weight(float lse, float largest) const {
+        if (!has_keys(lse)) return 0;
+        const C x = static_cast<C>(lse) - static_cast<C>(largest);
+        return is_base2 ? math::exp2<C>(x) : math::exp<C>(x);
+    }
+    BK_HD float logarithm(C x) const { return static_cast<float>(is_base2 ? math::log2<C>(x) : math::log<C>(x)); }
 
     struct Total {
-        float largest, sum;
+        float largest;
+        C sum;
     };
     BK_HD Total total(int64_t n, int64_t h) const {
         Total t{-kInfinity<float>, 0};
@@ -81,14 +87,14 @@ struct MergeJob {
             const auto total = p.total(n, h);
             C sum[Team::kLanes] = {};
             for (int64_t s = 0; s < p.count; ++s) {
-                const float weight = p.weight(p.lse_of(s, n, h), total.largest);
+                const C weight = p.weight(p.lse_of(s, n, h), total.largest);
                 if (weight == 0) continue;
                 const T* v = p.value_of(s, n, h) + begin;
-                for (int lane = 0; lane < lanes; ++lane) sum[lane] += static_cast<C>(weight) * widen(v[lane]);
+                for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
             }
             T* y = p.y + (n * p.heads + h) * p.head_dim + begin;
             for (int lane = 0; lane < lanes; ++lane)
-                y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / static_cast<C>(total.sum));
+                y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
         }
         team.sync();
         if (p.y_lse == nullptr) return;

@@ -92,7 +92,8 @@ def without_null(problem, expected):
 
 def paged_problems(cache=""):
     made = {
-        "small": {"null": ()},
+        "small": {"queries": (3, 2, 0, 4)},
+        "decode": {},
         "one": {"lengths": (1,), "heads": (1, 1), "d": (8, 8), "page_size": 1},
         "pages_of_1": {"page_size": 1, "heads": (5, 1)},
         "pages_of_16": {"page_size": 16, "heads": (14, 2), "d": (64, 64)},
@@ -104,7 +105,7 @@ def paged_problems(cache=""):
         "poison_v": {"poison": "v", "lengths": (3, 0, 12), "page_size": 16},
         "no_keys": {"lengths": (0, 0)},
         "no_lse": {"null": ("lse",)},
-        "prefill": {"queries": (3, 2, 0, 4), "heads": (10, 2)},
+        "groups": {"queries": (3, 2, 0, 4), "heads": (10, 2)},
         "causal": {"queries": (9, 0, 7, 3), "is_causal": 1, "heads": (4, 2), "page_size": 16},
         "window": {"queries": (9, 2, 7, 1), "is_causal": 1, "window": 3},
         "two_sides": {"queries": (9, 2, 7, 1), "window": 1},
@@ -138,8 +139,8 @@ def paged_case(row, cache=""):
         bad=(
             *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in PAGED_EXTENTS),
             Bad("no_page_size", 2, r"page_size is 0, must be > 0", {"page_size": 0}, can=2),
-            HEADS, *CAP, *pointer_bad(PAGED_POINTERS, ("lse",), OF_BYTES if cache else ()),
-            Bad("rows_without_offsets", 2, r"total_q is 3, must be batch, 4, where q_offsets is NULL", {"total_q": 3}),
+            HEADS, *CAP, *pointer_bad(PAGED_POINTERS, ("q_offsets", "lse"), OF_BYTES if cache else ()),
+            Bad("rows_without_offsets", 2, r"total_q is 9, must be batch, 4, where q_offsets is NULL", null=("q_offsets",)),
             Bad("overflow", 2, rf"\w+ is {2**31 - 1}", dict.fromkeys(("num_pages", "page_size", "d_k"), 2**31 - 1), can=2),
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
