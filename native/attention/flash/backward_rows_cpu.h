@@ -68,8 +68,6 @@ struct BackwardRows {
 
     void query(const Sequence& s, int64_t b, int64_t h, int64_t i) const {
         const AttentionForward<T>& f = forward();
-        if (p.dbias != nullptr)
-            for (int64_t j = 0; j < f.lengths.k_len; ++j) store_dbias(b, h, i, j, C(0));
         if (i >= s.q_len) {
             if (p.dq.data != nullptr && f.lengths.q_offsets == nullptr) fill_row(p.dq.at(b, h, i), f.d_k, C(0));
             return;
@@ -202,6 +200,20 @@ struct BackwardRows {
     void run() const {
         run_queries();
         run_keys();
+    }
+
+    // dbias of what is hidden, in all.
+    void zero_dbias() const {
+        const AttentionForward<T>& f = forward();
+        if (p.dbias == nullptr) return;
+        const int64_t row_bytes = f.lengths.k_len * static_cast<int64_t>(sizeof(T));
+        split_ranges(f.batch * f.heads * f.lengths.q_len, grain_for(row_bytes), [&](int64_t begin, int64_t end) {
+            memset(static_cast<char*>(p.dbias) + begin * row_bytes, 0, static_cast<size_t>((end - begin) * row_bytes));
+        });
+    }
+
+    // What no sequence's tasks write: rows between sequences, and dsinks.
+    void run_rest() const {
         zero_unowned_rows();
         if (p.dsinks != nullptr && forward().rules.sinks != nullptr)
             parallel_chunks(forward().heads, 1, [&](int64_t begin, int64_t end) {

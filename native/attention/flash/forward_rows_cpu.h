@@ -140,6 +140,10 @@ struct ForwardRows {
                 for (int64_t r = i; r < std::min(i + kRows, p.lengths.q_len); ++r) row(s, b, h, r);
             }
         });
+        fill_unowned_rows();
+    }
+
+    void fill_unowned_rows() const {
         if (p.lengths.q_offsets == nullptr) return;
         const auto rows_of = [&](int64_t b) {
             const Sequence s = sequence_of(p.lengths, b);
