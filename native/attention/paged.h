@@ -142,7 +142,7 @@ struct AttentionPaged {
     Status run(const T* q, const KV* k_cache, const KV* v_cache, const int32_t* page_ids, const int32_t* page_offsets,
                const int32_t* last_page_len, const int32_t* q_offsets, T* y, float* lse, const Launch& launch) const {
         if (q_offsets == nullptr && total_q != batch)
-            return fail(Status::kInvalidProblem, "total_q is %d, must be batch, %d, where q_offsets is NULL", total_q, batch);
+            return fail(Status::kInvalidProblem, "q_offsets is NULL, but total_q, %d, is not batch, %d", total_q, batch);
         return paged_forward<T, KV>(
             launch, problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse));
     }

@@ -140,7 +140,7 @@ def paged_case(row, cache=""):
             *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in PAGED_EXTENTS),
             Bad("no_page_size", 2, r"page_size is 0, must be > 0", {"page_size": 0}, can=2),
             HEADS, *CAP, *pointer_bad(PAGED_POINTERS, ("q_offsets", "lse"), OF_BYTES if cache else ()),
-            Bad("rows_without_offsets", 2, r"total_q is 9, must be batch, 4, where q_offsets is NULL", null=("q_offsets",)),
+            Bad("rows_without_offsets", 2, r"q_offsets is NULL, but total_q, 9, is not batch, 4", null=("q_offsets",)),
             Bad("overflow", 2, rf"\w+ is {2**31 - 1}", dict.fromkeys(("num_pages", "page_size", "d_k"), 2**31 - 1), can=2),
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
