@@ -131,6 +131,9 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.attention_ring import RingAttentionArgs as RingAttentionArgs
+    from baracuda.attention_ring import RingAttentionDescriptor as RingAttentionDescriptor
+    from baracuda.attention_ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary import LinearScaling as LinearScaling
     from baracuda.rotary import LongRoPEScaling as LongRoPEScaling
@@ -142,6 +145,10 @@ __version__ = "0.1.0"
 # Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
     "attention": "Alibi AlibiBackward KvCacheAppend",
+    "attention_serving": (
+        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
+        "CascadeAttention CascadeMergeStates MergeAttentionStates"
+    ),
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -165,6 +172,7 @@ _OPS = {
     "gemm_narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
+    "hyper_connections": "HyperConnection",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -215,6 +223,7 @@ _OPS = {
         "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
         "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
     ),
+    "attention_ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "rotary": (
         "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward "
         "RopeApply RopeApplyBackward RopeApplyThd "
@@ -247,6 +256,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {f"RingAttention{part}": "attention_ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
 _LAZY |= dict.fromkeys(

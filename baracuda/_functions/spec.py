@@ -24,6 +24,8 @@ REQUIRED = object()  # the default of an argument that has none
 _DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
+    "flashinfer_merge_state_in_place",  # results lie on arguments
+    "ring_attention",
     "gemm",
     "gemv",
     "grouped_gemm",

@@ -109,6 +109,7 @@ struct AttentionPaged {
     int32_t is_causal;
     int32_t window;
     float softcap;
+    int32_t is_base2;
 
     int64_t offset_count() const { return int64_t{batch} + 1; }
     Work work() const { return all_or_none(int64_t{batch} * total_q * heads); }
@@ -132,6 +133,7 @@ struct AttentionPaged {
             p, int64_t{num_page_ids} * page_size);
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;
+        p.lse.is_base2 = is_base2 != 0;
         return p;
     }
     size_t workspace_size() const {
@@ -161,6 +163,7 @@ struct AttentionRagged {
     int32_t is_causal;
     int32_t window;
     float softcap;
+    int32_t is_base2;
 
     int64_t offset_count() const { return int64_t{batch} + 1; }
     Work work() const { return all_or_none(int64_t{batch} * total_q * heads); }
@@ -180,6 +183,7 @@ struct AttentionRagged {
         set_ragged_keys(p, k, v, total_k, k_offsets);
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;
+        p.lse.is_base2 = is_base2 != 0;
         return p;
     }
     size_t workspace_size() const {

@@ -60,7 +60,7 @@ def paged(draw, lengths=LENGTHS, queries=None, heads=(4, 4), d=(40, 40), page_si
     scalars = {
         "batch": len(lengths), "total_q": rows, "num_pages": pages.total, "page_size": page_size,
         "num_page_ids": len(pages.ids), "heads": heads[0], "kv_heads": heads[1], "d_k": d[0], "d_v": d[1],
-        "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0,
+        "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0, "is_base2": 0,
     }  # fmt: skip
     return Problem(scalars | numbers, arrays, null=(*null, *(() if queries else ("q_offsets",))))
 
@@ -78,7 +78,7 @@ def paged_reference(problem):
                 value[f"{x}_cache"][ids, h // group].reshape(-1, s[f"d_{x}"])[:length] for x in "kv"
             )
             put_head(results, (rows, h), value["q"][rows, h], k, v, s)
-    return without_null(problem, results.expected())
+    return without_null(problem, results.expected(base2=s["is_base2"]))
 
 
 def put_head(results, at, q, k, v, s):
@@ -110,6 +110,7 @@ def paged_problems(cache=""):
         "window": {"queries": (9, 2, 7, 1), "is_causal": 1, "window": 3},
         "two_sides": {"queries": (9, 2, 7, 1), "window": 1},
         "softcap": {"queries": (9, 2, 7, 1), "softcap": 0.5},
+        "base2": {"is_base2": 1},
         "large": {"lengths": (300, 129, 0, 64, 65, 1, 17), "heads": (10, 2), "d": (64, 64), "page_size": 16},
         "large_prefill": {"lengths": (200, 130, 0, 65), "queries": (70, 64, 5, 65), "d": (64, 64), "is_causal": 1,
                           "heads": (6, 2), "page_size": 16},
@@ -162,7 +163,7 @@ def ragged(draw, keys=LENGTHS, queries=(3, 2, 0, 4), heads=(4, 4), d=(40, 40), n
     }
     scalars = {
         "batch": len(keys), "total_q": sum(queries), "total_k": sum(keys), "heads": heads[0], "kv_heads": heads[1],
-        "d_k": d[0], "d_v": d[1], "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0,
+        "d_k": d[0], "d_v": d[1], "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0, "is_base2": 0,
     }  # fmt: skip
     return Problem(scalars | numbers, arrays, null=null)
 
@@ -176,7 +177,7 @@ def ragged_reference(problem):
         for h in range(s["heads"]):
             g = h // (s["heads"] // s["kv_heads"])
             put_head(results, (rows, h), value["q"][rows, h], value["k"][keys, g], value["v"][keys, g], s)
-    return without_null(problem, results.expected())
+    return without_null(problem, results.expected(base2=s["is_base2"]))
 
 
 RAGGED = {
@@ -191,6 +192,7 @@ RAGGED = {
     "window": {"queries": (9, 2, 7, 1), "is_causal": 1, "window": 3},
     "two_sides": {"queries": (9, 2, 7, 1), "window": 1},
     "softcap": {"queries": (9, 2, 7, 1), "softcap": 0.5},
+    "base2": {"is_base2": 1},
     "large": {"keys": (200, 130, 0, 65), "queries": (70, 64, 5, 65), "d": (64, 64), "is_causal": 1, "heads": (6, 2)},
 }
 
