@@ -110,6 +110,9 @@ if TYPE_CHECKING:
     from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.attention_functions import *  # noqa: F403
+    from baracuda.attention_ring import RingAttentionArgs as RingAttentionArgs
+    from baracuda.attention_ring import RingAttentionDescriptor as RingAttentionDescriptor
+    from baracuda.attention_ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
@@ -143,6 +146,10 @@ __version__ = "0.1.0"
 # Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
     "attention": "Alibi AlibiBackward KvCacheAppend",
+    "attention_serving": (
+        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
+        "CascadeAttention CascadeMergeStates MergeAttentionStates"
+    ),
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
@@ -166,6 +173,7 @@ _OPS = {
     "gemm.narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
+    "hyper_connections": "HyperConnection",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -212,6 +220,7 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
+    "attention_ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -247,6 +256,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {f"RingAttention{part}": "attention_ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
 _LAZY["ROPE_DEFAULT_BASE"] = "rotary.pairs"

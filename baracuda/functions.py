@@ -345,6 +345,7 @@ _SHAPES = {
     "are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
+    "serving": "Operands have the shapes of the description.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

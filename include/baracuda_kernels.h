@@ -140,6 +140,35 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
+ * attention_decode_{T}  (T: f32 f16 bf16 f64)
+ * Attention of one query row a sequence: weights[b, h, j] = softmax over j of scale q[b, h].k[b, h / (heads /
+ * kv_heads), j], y = weights v, lse the natural logarithm of the sum of exponentials, mean_weights[b, j] the mean
+ * of weights over the heads, which needs weights. The elements of a row are adjacent; other strides are any, and
+ * those of k and v may be 0. Without keys y is 0 and lse -inf. Arithmetic is f32 (f64).
+ *   in    q: T [batch, heads, d_k at stride_q_b, stride_q_h]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k_b, stride_k_h, stride_k_s]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v_b, stride_v_h, stride_v_s]
+ *   out   y: T [batch, heads, d_v at stride_y_b, stride_y_h]
+ *   out   lse: f32 [batch, heads], may be NULL
+ *   out   weights: f32 [batch, heads, k_len], may be NULL
+ *   out   mean_weights: f32 [batch, k_len], may be NULL
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+
+/*
  * fa2_sdpa_{T}  (T: f16 bf16)
  * out = softmax(softmax_scale q k^T) v along the keys, and softmax_lse, the natural logarithm of the sum of a
  * row's exponentials, fa2_sdpa_lse_size() elements. Query head h reads key-value head h / (num_heads /
@@ -160,7 +189,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size(int32_t batch, 
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
 
 /*
  * fa2_sdpa_{T}_v2  (T: f16 bf16)
@@ -209,7 +237,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_f16_workspace_size(int32_
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
 
 /*
  * fa2_sdpa_varlen_{T}  (T: f16 bf16)
@@ -237,7 +264,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_f16_workspace_size(int32_t 
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
 
 /*
  * fa2_sdpa_varlen_backward_{T}  (T: f16 bf16)
@@ -265,7 +291,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_workspace_size
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
 
 /*
  * attention_{T}  (T: f32 f16 bf16 f64)
@@ -431,6 +456,48 @@ BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_can_implemen
 BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
 
 /*
+ * hyper_connection_{T}_bf16  (T: f32 f16 bf16)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: bf16 [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
+ * hyper_connection_{T}_f32  (T: f32 f16 bf16)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: f32 [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
  * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
  * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose index is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
@@ -475,6 +542,255 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_run(int32_t batch, int
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * flashinfer_merge_state_in_place_{T}  (T: f16 bf16 f32)
+ * Merges a state (v_other, s_other) of attention over other keys into (v, s); s has base 2: m = max(s, s_other), w
+ * = 2^(s - m), w' = 2^(s_other - m), v = (w v + w' v_other) / (w + w'), s = m + log2(w + w'), in f32 with one
+ * rounding. An infinite s marks a state without keys, whose v is not read; two such give v = 0 and s = -inf. Any
+ * head_dim. An extent that is not positive is status 2.
+ *   inout v: T [seq_len, num_heads, head_dim]
+ *   inout s: f32 [seq_len, num_heads]
+ *   in    v_other: T [seq_len, num_heads, head_dim]
+ *   in    s_other: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_{T}  (T: f16 bf16 f32)
+ * Merges num_index_sets states of each row and head; the states are the second axis, and s has base 2: m = max s,
+ * w = 2^(s - m), v_merged = sum w v / sum w, s_merged = m + log2(sum w), in f32 with one rounding. An infinite s
+ * marks a state without keys, whose v is not read; without others the result is 0 and -inf. One state is copied.
+ * Any number of states and heads, any head_dim. An extent that is not positive is status 2.
+ *   in    v: T [seq_len, num_index_sets, num_heads, head_dim]
+ *   in    s: f32 [seq_len, num_index_sets, num_heads]
+ *   out   v_merged: T [seq_len, num_heads, head_dim]
+ *   out   s_merged: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * merge_attention_states_{T}  (T: f32 f16 bf16 f64)
+ * With weights w_s = e^(lse_s - max lse), or powers of 2 where is_base2 is not 0, y = sum of w_s values_s / sum of
+ * w_s and y_lse = max lse + log(sum of w_s), in f32 (f64) with one rounding. An infinite lse, of either sign,
+ * marks a state without keys, whose values are not read; without others y is 0 and y_lse -inf. One state is
+ * copied.
+ *   in    values: T [num_states, num_rows, head_dim]
+ *   in    lse: f32 [num_states, num_rows]
+ *   out   y: T [num_rows, head_dim]
+ *   out   y_lse: f32 [num_rows], may be NULL
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+
+/*
+ * attention_paged_{T}  (T: f16 bf16 f32)
+ * Attention over a cache in pages. Sequence b owns the pages page_ids[page_offsets[b]] to page_ids[page_offsets[b
+ * + 1] - 1], all full but the last, of last_page_len[b] slots. Its queries are the rows q_offsets[b] to
+ * q_offsets[b + 1], or row b where q_offsets is NULL. Query head h reads key-value head h / (heads / kv_heads).
+ * The score is scale q.k, or softcap tanh(scale q.k / softcap) where softcap is not 0. With is_causal the last
+ * query sees the last key (bottom-right); window >= 0 hides keys further than window before a query's own, and
+ * after it. lse is the logarithm of the sum of exponentials, natural, or of base 2 where is_base2 is not 0; a row
+ * without keys has y = 0 and lse = -inf. Slots and pages of no sequence are not read. Page ids must be inside the
+ * cache.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: T [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: T [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_{T}_fp8e4m3  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_{T}_fp8e5m2  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * paged_kv_append_{T}  (T: f16 bf16 f32 f64 fp8e4m3 fp8e5m2)
+ * Copies row t of k_new and v_new to slot positions[t] % page_size of page page_ids[page_offsets[b] + positions[t]
+ * / page_size], b = batch_indices[t]. A token outside the batch, its sequence's pages or the cache is dropped; two
+ * tokens of one slot race. All other slots stay as they are.
+ *   in    k_new: T [num_tokens, heads, d_k]
+ *   in    v_new: T [num_tokens, heads, d_v]
+ *   in    batch_indices: i32 [num_tokens]
+ *   in    positions: i32 [num_tokens]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   inout k_cache: T [num_pages, heads, page_size, d_k]
+ *   inout v_cache: T [num_pages, heads, page_size, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * attention_ragged_{T}  (T: f16 bf16 f32)
+ * Attention of a ragged batch: sequence b has the query rows q_offsets[b] to q_offsets[b + 1] and the key rows
+ * k_offsets[b] to k_offsets[b + 1]; offsets are clamped to their totals, and rows of no sequence are neither read
+ * nor written. Query head h reads key-value head h / (heads / kv_heads). Scores, is_causal, window, lse and rows
+ * without keys are those of attention_paged.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    q_offsets: i32 [offset_count]
+ *   in    k_offsets: i32 [offset_count]
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * ring_attention_init  ()
+ * State of ring attention before the first step: o = 0, m = -inf, l = 0. The lengths count elements.
+ *   out   o_acc: f32 [o_len]
+ *   out   m_acc: f32 [ml_len]
+ *   out   l_acc: f32 [ml_len]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_run(void* o_acc, void* m_acc, void* l_acc, int64_t o_len, int64_t ml_len, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_can_implement(const void* o_acc, const void* m_acc, const void* l_acc, int64_t o_len, int64_t ml_len);
+
+/*
+ * ring_attention_{T}_step  (T: f16 bf16 f32)
+ * Folds a chunk of keys into the state (o_acc, m_acc, l_acc) of ring_attention_init: m' = max(m, max S), l = e^(m
+ * - m') l + sum e^(S - m'), o = e^(m - m') o + sum e^(S - m') v, with S = scale q.k, in f32. Where is_causal is
+ * not 0, key j is visible to query i if k_global_base + j <= q_global_base + i. Chunks may come in any order, each
+ * once. Any d.
+ *   in    q: T [batch, heads, q_local, d]
+ *   in    k_local: T [batch, heads, k_chunk, d]
+ *   in    v_local: T [batch, heads, k_chunk, d]
+ *   inout o_acc: f32 [batch, heads, q_local, d]
+ *   inout m_acc: f32 [batch, heads, q_local]
+ *   inout l_acc: f32 [batch, heads, q_local]
+ *   limits: d is even, >= 2; is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+
+/*
+ * ring_attention_{T}_finalize  (T: f16 bf16 f32)
+ * y = o_acc / l_acc and lse = m_acc + ln(l_acc); 0 and -inf for a row that has seen no key.
+ *   in    o_acc: f32 [batch, heads, q_local, d]
+ *   in    m_acc: f32 [batch, heads, q_local]
+ *   in    l_acc: f32 [batch, heads, q_local]
+ *   out   y: T [batch, heads, q_local, d]
+ *   out   lse: T [batch, heads, q_local], may be NULL
+ *   limits: d is even, >= 2
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
 
 /*
  * rope_{T}  (T: f32 f16 bf16 f64)
@@ -1386,6 +1702,234 @@ BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_run(int32_t batch, i
 BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
 BARACUDA_API size_t baracuda_kernels_sdpa_f64_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
 BARACUDA_API uint64_t baracuda_kernels_sdpa_f64_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+
+/*
+ * flash_decoding_{T}_run
+ * attention_decode in the reference's order of arguments: a is the f32 weights [batch, heads, k_len] and a_mean
+ * their mean over the heads; both may be NULL, a only with a_mean. A workspace of
+ * flash_decoding_{T}_workspace_bytes bytes is needed, else status 4. Any head_dim. Without keys y is 0. An extent
+ * of batch, heads or elements that is not positive is status 2.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+
+/*
+ * flash_decoding_{T}_can_implement
+ * Status 2 unless batch, heads, num_kv_heads and head_dim are positive, heads is a multiple of num_kv_heads and
+ * k_len is not negative.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * flash_decoding_{T}_workspace_bytes
+ * 4 batch heads ceil(k_len / 256) (2 + head_dim), and 0 if an extent is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flash_decoding_f16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API size_t baracuda_kernels_flash_decoding_bf16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * fa2_sdpa_lse_size
+ * The elements of softmax_lse of fa2_sdpa_{T}, batch num_heads seq_q; 0 if one is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
+
+/*
+ * fa2_sdpa_varlen_lse_size
+ * The elements that FlashAttention-2 takes for softmax_lse of fa2_sdpa_varlen_{T}, num_heads (total_q + 128
+ * batch); 0 if one is 0 or less. Only the first num_heads total_q are used.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
+
+/*
+ * fa2_sdpa_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_backward_{T}; 0 if an extent is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
+
+/*
+ * fa2_sdpa_varlen_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_varlen_backward_{T}; 0 if an extent is 0 or
+ * less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
+
+/*
+ * mhc_layer_static_bf16_create
+ * A handle of a hyper connection of B batches of n streams of C elements, in host memory; NULL unless B, C > 0, n
+ * is 1 to 31, sinkhorn_iters 1 to 1000 and eps in (0, 1). It does not change: threads and streams may share it.
+ */
+BARACUDA_API void* baracuda_kernels_mhc_layer_static_bf16_create(int32_t B, int32_t C, int32_t n, int32_t sinkhorn_iters, float eps);
+
+/*
+ * mhc_layer_static_bf16_destroy
+ * Frees a handle; NULL is allowed.
+ */
+BARACUDA_API void baracuda_kernels_mhc_layer_static_bf16_destroy(void* handle);
+
+/*
+ * mhc_layer_static_bf16_run
+ * hyper_connection_f32_bf16 with the numbers of a handle; B, C and n must be its own, else status 3. x_expanded
+ * and out are f32 [B, n, C], rmsnorm_weight bf16 [C], H_pre and H_post f32 [n], H_res f32 [n, n]. Takes no
+ * workspace.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_run(void* handle, const void* x_expanded, const void* rmsnorm_weight, const void* H_pre, const void* H_post, const void* H_res, void* out, int32_t B, int32_t C, int32_t n, void* workspace, uint64_t workspace_bytes, void* stream);
+
+/*
+ * mhc_layer_static_bf16_can_implement
+ * Status 2 unless B, C and n are positive and C >= n; 3 for n > 31.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_can_implement(int32_t B, int32_t C, int32_t n);
+
+/*
+ * flashinfer_merge_state_in_place_can_implement
+ * What flashinfer_merge_state_in_place_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_can_implement
+ * What flashinfer_merge_states_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_decode_{T}_run
+ * One query row a sequence, o and q [batch_size, num_qo_heads, head_dim], over a cache k_data, v_data [page,
+ * num_kv_heads, page_size, head_dim]; lse f32 [batch_size, num_qo_heads]. Query head h of sequence b reads key-
+ * value head h / (num_qo_heads / num_kv_heads) of its pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all
+ * full but the last, of last_page_len[b] slots; page ids are not checked. lse has base 2; a sequence without keys
+ * has o = 0 and lse = -inf (the reference has about -5e4). Any head_dim, page_size, group and batch. The workspace
+ * has flashinfer_paged_decode_workspace_size bytes at least, else status 2. attention_paged checks its operands'
+ * extents too.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_run
+ * flashinfer_paged_decode over a cache of fp8e4m3, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_run
+ * flashinfer_paged_decode over a cache of fp8e5m2, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_decode_workspace_size
+ * 4 (3 batch_size + 2), and 0 for a batch that is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flashinfer_paged_decode_workspace_size(int32_t batch_size);
+
+/*
+ * flashinfer_paged_prefill_{T}_run
+ * Attention of the query rows q_indptr[b] to q_indptr[b + 1] of each sequence over its pages, as
+ * flashinfer_paged_decode has them; q, o [total_num_rows, num_qo_heads, head_dim], lse f32 [total_num_rows,
+ * num_qo_heads] of base 2. With causal the last query sees the last key (bottom-right). Lengths are read on the
+ * device: no synchronisation, no planning on the host. enable_split is accepted and ignored.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_paged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+
+/*
+ * flashinfer_paged_prefill_can_implement
+ * What flashinfer_paged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_ragged_prefill_can_implement
+ * What flashinfer_ragged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_run
+ * Copies key[b] and value[b], [batch_size, num_heads, head_dim], to slot last_page_len[b] - 1 of the last page of
+ * sequence b: last_page_len counts the new token already. A sequence of length 0 writes nothing. Nothing else is
+ * changed. Any head_dim and number of heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_can_implement
+ * Status 2 unless all extents are positive.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_kv_append_decode_can_implement
+ * What flashinfer_paged_kv_append_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_ragged_prefill_{T}_run
+ * Attention of a ragged batch: sequence b has the query rows q_indptr[b] to q_indptr[b + 1] and the key rows
+ * kv_indptr[b] to kv_indptr[b + 1] of k_data, v_data [total_kv_rows, num_kv_heads, head_dim]; otherwise as
+ * flashinfer_paged_prefill.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_ragged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
+
+/*
+ * ring_attention_workspace_bytes
+ * Bytes of the state o, m, l, one behind the other: 4 batch heads q_local (d + 2), and 0 if an extent is not
+ * positive.
+ */
+BARACUDA_API size_t baracuda_kernels_ring_attention_workspace_bytes(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
 
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 

@@ -43,8 +43,6 @@ tail           stream: the stream follows the operands directly; by default a wo
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
                takes as void*
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
-companions     functions without a dtype in their names, one per line: `size_t name(parameters)`, or `status`, with names of
-               the row's parameters. bk::name of the headers implements it
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
 Implementation; `{T}`, `{U}`, `{I}`, `{O}` are dtypes and `{F}` is the class of a function, GeluTanh for gelu_tanh:
@@ -94,6 +92,13 @@ gradient       the gradient of the function of `call` with respect to its first 
 about          description of the function on arrays, if `doc` speaks of C's arguments: the first line says what it
                computes, with `{f}` for the formula in F; details follow below
 doc            one paragraph for the header and the op list; that of a derived strided form is generated
+
+A section with `function` is no row but C functions of other shapes, one for each choice of dtypes:
+
+function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
+template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
+               result is int32_t
+include, doc   as in a row; the functions are in the translation unit of the first row of the table
 """
 
 import ast
@@ -103,7 +108,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Companion, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Function, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -113,11 +118,11 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", "companions", *CLASSES,
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
     "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
     "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "companions", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
+OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -273,7 +278,7 @@ def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = Fa
 
 def parse_leaves(text: str, params: Sequence[Param]) -> dict[str, str]:
     """Output -> the output that counts its written rows, or ''."""
-    outputs = {p.name for p in params if p.direction == "out"}
+    outputs = {p.name for p in params if p.direction in ("out", "out?")}
     found = {}
     for line in filter(None, text.split("\n")):
         output, _, counter = line.strip().partition(" behind ")
@@ -328,19 +333,6 @@ def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, 
             raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
         indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
     return indexes
-
-
-def parse_companions(text: str, params: tuple[Param, ...]) -> tuple[Companion, ...]:
-    by_name = {p.name: p for p in params}
-    found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        m = re.fullmatch(r"(size_t|status) (\w+)\((.*)\)", line)
-        names = [name.strip() for name in m[3].split(",")] if m else []
-        if not m or not set(names) <= by_name.keys():
-            raise TableError(f"companions: {line!r} is not 'size_t|status name(parameters of the row)'")
-        result = "size_t" if m[1] == "size_t" else "int32_t"
-        found.append(Companion(result, m[2], tuple(by_name[name] for name in names)))
-    return tuple(found)
 
 
 def parse_calls(text: str, params: tuple[Param, ...]) -> tuple[Call, ...]:
@@ -534,7 +526,6 @@ class Section:
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
-            companions=parse_companions(section.get("companions", ""), params),
             bytes_type=section.get("workspace_bytes", ""),
             points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),
@@ -567,6 +558,8 @@ def read_table(path: pathlib.Path, family: str) -> list[Row]:
     sections = read_sections(path)
     rows = []
     for name, section in sections.items():
+        if "function" in section:
+            continue
         try:
             if "like" in section:
                 section = merged(section, sections[section["like"]])
@@ -585,6 +578,25 @@ def table_paths() -> dict[tuple[str, str], pathlib.Path]:
             if found.setdefault((folder.name, path.stem), path) != path:
                 raise TableError(f"{path.name} is twice in native/{folder.name}")
     return found
+
+
+def read_function(path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> Function:
+    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
+    m = re.fullmatch(r"(\w+\*?) ?\((.*)\)", " ".join(section["function"].split()))
+    if not m or set(section) - set(slots) - {"function", "template", "include", "doc"}:
+        raise TableError(f"{path.name} [{name}]: a function is 'result (parameters)', with template, include and doc")
+    includes, doc = tuple(section["include"].split()), " ".join(section["doc"].split())
+    return Function(family, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
+
+
+def read_functions() -> list[Function]:
+    """The sections of all tables that are functions."""
+    return [
+        read_function(path, family, name, section)
+        for (family, _), path in table_paths().items()
+        for name, section in read_sections(path).items()
+        if "function" in section
+    ]
 
 
 def read_all() -> list[Row]:

@@ -24,6 +24,8 @@ REQUIRED = object()  # the default of an argument that has none
 _DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
+    "flashinfer_merge_state_in_place",  # results lie on arguments
+    "ring_attention",
     "gemm",
     "gemv",
     "grouped_gemm",
@@ -250,6 +252,8 @@ def _shape_rule(row: Row) -> str:
         return "repeat"
     if "num_indices" in names:
         return "rows_of_indices"
+    if "num_page_ids" in names:
+        return "serving"
     return "pointwise" if "numel" in names else "named"
 
 

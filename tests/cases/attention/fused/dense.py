@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ..model import Bad, Case, Idle, Problem
+from ...model import Bad, Case, Idle, Problem
 from .oracle import Rules, band, forward
 
 # batch, heads, q_len, k_len, d_k, d_v

@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ..model import Bad, Case, Expected, Problem
+from ...model import Bad, Case, Expected, Problem
 from .oracle import Rules, backward, band, forward
 
 # batch, num_heads, num_heads_k, seq_q, seq_k, head_dim

@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.numerics import COMPUTE, round_to
 
-from ..model import Bad, Case, Expected, Idle, Problem
+from ...model import Bad, Case, Expected, Idle, Problem
 from .dense import SIXTEEN, steps_of
 from .fa2 import RAGGED, gather, of_sequence, offsets_of, sequences
 from .oracle import Rules, backward, band, dropout_factor, forward

@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ..model import Bad, Case, Expected, Idle, Problem
+from ...model import Bad, Case, Expected, Idle, Problem
 from .dense import (
     EXTENTS,
     SHAPES,

@@ -10,7 +10,7 @@ import numpy as np
 
 from tools.oracle import philox
 
-from ..model import Expected
+from ...model import Expected
 
 FAR = 1 << 40
 
