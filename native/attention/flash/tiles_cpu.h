@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <type_traits>
 
 #include "attention/flash/rows_cpu.h"
 #include "core/abi/vector_width_cpu.h"
