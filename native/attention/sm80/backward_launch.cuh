@@ -27,7 +27,7 @@ size_t carve_backward(void* workspace, const AttentionForward<T>& p, BackwardMma
 
 template <class T, int kWidth, int kOutputs, bool kIsGeneral>
 Status launch_outputs(const Launch& launch, BackwardMma<T> g, bool* is_taken) {
-    using Shape = BackwardShape<kWidth, kWidth>;
+    using Shape = BackwardShape<kWidth, kWidth, kIsGeneral>;
     constexpr bool kIsKeys = kOutputs != kDq;
     const AttentionForward<T>& f = g.p.forward;
     // Rows that no sequence owns are the first tile's, so that there is one even if all sequences are empty.

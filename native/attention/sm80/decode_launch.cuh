@@ -61,7 +61,7 @@ namespace bk {
 
 template <class T, class KV>
 Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken) {
-    *is_taken = sm80::suits_mma(p) && p.y.data != nullptr;
+    *is_taken = sm80::suits_mma(p) && p.y.data != nullptr && p.lengths.q_len * (p.heads / p.kv_heads) < sm80::kMaxLength;
     if (!*is_taken || p.batch * p.heads * p.lengths.q_len == 0) return Status::kOk;
     const int64_t width = p.d_k > p.d_v ? p.d_k : p.d_v;
     if (width <= 64) return sm80::launch_decode<T, KV, 64>(launch, p, is_taken);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention by mma.sync (FlashAttention-2, Dao 2023): a block of four warps keeps 64 or 128 query rows in shared
-// memory, and goes through the keys by tiles of 64 with an online softmax. S = q K^T and O = P V stay in registers.
+// memory, and goes through the keys by tiles of 64 or 32 with an online softmax. S = q K^T and O = P V stay in registers.
 //
 // K and V have a buffer each: V of a tile is loaded under S and the softmax, K of the next one under P V. Tiles that the
 // band or the block mask hide are skipped; the band is applied to tiles at its edges only. kIsGeneral adds the other rules
@@ -34,7 +34,8 @@ struct ForwardMma {
 template <int kDk, int kDv, bool kIsGeneral>
 struct ForwardShape {
     static constexpr int kRowTiles = !kIsGeneral && kDk <= 128 ? 2 : 1;  // of 16 rows, of a warp
-    static constexpr int kRows = 16 * kWarps * kRowTiles, kKeys = 64;
+    static constexpr int kRows = 16 * kWarps * kRowTiles;
+    static constexpr int kKeys = kIsGeneral && kDv > 128 ? 32 : 64;  // as registers allow
     static constexpr int kKeyTiles = kKeys / 8, kValueTiles = kDv / 8;
     static constexpr int kQBytes = kTileBytes<kRows, kDk>, kKBytes = kTileBytes<kKeys, kDk>, kVBytes = kTileBytes<kKeys, kDv>;
     static constexpr int kBytes = kQBytes + kKBytes + kVBytes + kStateBytes;
