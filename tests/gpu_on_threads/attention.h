@@ -284,6 +284,7 @@ struct Problem {
                     std::fill(want.begin(), want.end(), 0.0);
                     for (int64_t j = 0; has_keys && j < s.k_len; ++j) {
                         double w = weight[static_cast<size_t>(j)];
+                        if (w == 0) continue;
                         if (o.dropout > 0) w *= static_cast<double>(dropout_factor(p.rules.dropout, seed, b, h, i, j));
                         const KV* const value = key_row(p.v, p.lengths, s, b, p.kv_head_of(h), j);
                         for (int64_t x = 0; x < o.d_v; ++x) want[static_cast<size_t>(x)] += w * wide(value[x]);

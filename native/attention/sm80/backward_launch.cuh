@@ -13,8 +13,7 @@ namespace bk::sm80 {
 
 template <class T>
 bool suits_backward(const AttentionBackward<T>& p) {
-    return suits_mma(p.forward, p.y.data) && p.forward.lengths.page_ids == nullptr && p.dy.data != nullptr &&
-           p.forward.lse.data != nullptr;
+    return suits_mma(p.forward) && p.forward.lengths.page_ids == nullptr;
 }
 
 template <class T>
@@ -28,7 +27,7 @@ size_t carve_backward(void* workspace, const AttentionForward<T>& p, BackwardMma
 
 template <class T, int kWidth, int kOutputs, bool kIsGeneral>
 Status launch_outputs(const Launch& launch, BackwardMma<T> g, bool* is_taken) {
-    using Shape = BackwardShape<kWidth, kWidth>;
+    using Shape = BackwardShape<kWidth, kWidth, kIsGeneral>;
     constexpr bool kIsKeys = kOutputs != kDq;
     const AttentionForward<T>& f = g.p.forward;
     // Rows that no sequence owns are the first tile's, so that there is one even if all sequences are empty.
@@ -85,7 +84,7 @@ template <class T>
 Status attention_backward_mma(const Launch& launch, const AttentionBackward<T>& p, bool* is_taken) {
     const AttentionForward<T>& f = p.forward;
     sm80::BackwardMma<T> g{};
-    *is_taken = sm80::suits_backward(p);
+    *is_taken = sm80::suits_backward(p) && p.y.data != nullptr && p.dy.data != nullptr && f.lse.data != nullptr;
     if (!*is_taken) return Status::kOk;
     g.p = p;
     const size_t needed = sm80::carve_backward(launch.workspace, f, &g);

@@ -28,10 +28,10 @@ struct BackwardMma {
     float *log2_sum, *delta;  // [batch, head, query]
 };
 
-template <int kQWidth, int kVWidth>
+template <int kQWidth, int kVWidth, bool kIsGeneral>
 struct BackwardShape {
     static constexpr int kWidest = kQWidth > kVWidth ? kQWidth : kVWidth;
-    static constexpr int kStream = kWidest <= 64 ? 64 : kWidest <= 128 ? 32 : 16;  // rows of a streamed tile
+    static constexpr int kStream = kWidest > 128 ? 16 : kWidest > 64 || kIsGeneral ? 32 : 64;  // rows of a streamed tile
     static constexpr int kFirstBytes = kTileBytes<kStream, kQWidth>, kSecondBytes = kTileBytes<kStream, kVWidth>;
     static constexpr int kStatBytes = 2 * kStream * static_cast<int>(sizeof(float));
     static constexpr int kStageBytes = kFirstBytes + kSecondBytes + kStatBytes;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_dsinks_kernel(cons
 
 template <class T, int kQWidth, int kVWidth, int kOutputs, bool kIsGeneral>
 class BackwardBlock {
-    using Shape = BackwardShape<kQWidth, kVWidth>;
+    using Shape = BackwardShape<kQWidth, kVWidth, kIsGeneral>;
     static constexpr bool kIsKeys = kOutputs != kDq, kHasFirst = (kOutputs & (kDq | kDk_)) != 0,
                           kHasSecond = (kOutputs & kDv_) != 0;
     static constexpr int kStream = Shape::kStream, kN = kStream / 8;
@@ -300,10 +300,9 @@ private:
             const Dropout& dropout = forward().rules.dropout;
             if (dropout.probability > 0) {
                 const uint64_t seed = *dropout.seed;
-                each_element(p, [&](int n, int v, float x) {
-                    const float factor = dropout_factor(dropout, seed, b_, at.h(n, v), at.i(n, v), at.j(n, v));
-                    if constexpr (kHasFirst) ds[n][v] = x * (ds[n][v] * factor - delta_of(statistics, column, n, v));
-                    return x * factor;
+                each_dropout_factor<kN>(dropout, seed, at, [&](int n, int v, float factor) {
+                    if constexpr (kHasFirst) ds[n][v] = p[n][v] * (ds[n][v] * factor - delta_of(statistics, column, n, v));
+                    p[n][v] *= factor;
                 });
             } else if constexpr (kHasFirst) {
                 each_element(ds, [&](int n, int v, float x) { return p[n][v] * (x - delta_of(statistics, column, n, v)); });

@@ -22,6 +22,8 @@ DecodeMma<T, KV> plan_decode(const AttentionForward<T, KV>& p) {
     g.tiles = static_cast<int>(ceil_div<int64_t>(p.lengths.q_len * (p.heads / p.kv_heads), kDecodeTile));
     g.copies_k = copies_rows(p.k);
     g.copies_v = copies_rows(p.v);
+    const int64_t rows = p.lengths.q_len * (p.heads / p.kv_heads);
+    g.partials.rows = static_cast<int>(rows < kDecodeTile ? rows : kDecodeTile);
     g.is_one_page = p.lengths.page_ids == nullptr || p.lengths.page_size % kChunk == 0;
     g.page_size = FastDiv<uint32_t>(p.lengths.page_size);
     if (p.is_batch_invariant) {
@@ -38,17 +40,19 @@ template <class T, class KV, int kWidth>
 Status launch_decode(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken) {
     using Shape = DecodeShape<KV, kWidth>;
     DecodeMma<T, KV> g = plan_decode(p);
+    const int64_t items = g.tiles * p.batch * p.kv_heads;
     if (g.partials.splits > 1) {
         Carver carver(launch.workspace);
-        g.partials = carve_partials(&carver, p, g.partials.splits);
-        if (!workspace_holds(launch, carver.bytes())) g.partials = {};
+        g.partials = carve_partials(&carver, items, g.partials, p.d_v);
+        if (!workspace_holds(launch, carver.bytes())) g.partials.splits = 1;
     }
-    const int64_t blocks = g.tiles * p.batch * p.kv_heads * g.partials.splits;
-    *is_taken = blocks <= INT32_MAX;
+    const int64_t blocks = items * g.partials.splits;
+    *is_taken = blocks <= INT32_MAX && items * g.partials.rows <= INT32_MAX;
     if (!*is_taken) return Status::kOk;
     BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), 1, Shape::kBytes},
                          attention_decode_kernel<T, KV, kWidth>, g));
-    return g.partials.splits == 1 ? Status::kOk : merge_splits(launch, p, g.partials);
+    if (g.partials.splits == 1) return Status::kOk;
+    return merge_splits(launch, p, static_cast<int>(p.heads / p.kv_heads), g.tiles, kDecodeTile, items, g.partials);
 }
 
 }  // namespace bk::sm80
@@ -57,7 +61,7 @@ namespace bk {
 
 template <class T, class KV>
 Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken) {
-    *is_taken = sm80::suits_mma(p, p.y.data);
+    *is_taken = sm80::suits_mma(p) && p.y.data != nullptr && p.lengths.q_len * (p.heads / p.kv_heads) < sm80::kMaxLength;
     if (!*is_taken || p.batch * p.heads * p.lengths.q_len == 0) return Status::kOk;
     const int64_t width = p.d_k > p.d_v ? p.d_k : p.d_v;
     if (width <= 64) return sm80::launch_decode<T, KV, 64>(launch, p, is_taken);
@@ -67,10 +71,10 @@ Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>&
 
 template <class T, class KV>
 size_t attention_decode_mma_workspace(const AttentionForward<T, KV>& p) {
-    if (!sm80::suits_mma(p, p.y.data)) return 0;
-    const int splits = sm80::plan_decode(p).partials.splits;
+    if (!sm80::suits_mma(p)) return 0;
+    const sm80::DecodeMma<T, KV> g = sm80::plan_decode(p);
     Carver carver;
-    if (splits > 1) sm80::carve_partials(&carver, p, splits);
+    if (g.partials.splits > 1) sm80::carve_partials(&carver, g.tiles * p.batch * p.kv_heads, g.partials, p.d_v);
     return carver.bytes();
 }
 

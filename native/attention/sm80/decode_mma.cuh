@@ -71,13 +71,14 @@ class DecodeBlock {
 
 public:
     BK_DEVICE DecodeBlock(const DecodeMma<T, KV>& g, char* shared, const QueryRows& queries, const Sequence& s, int first_row,
-                          int split)
+                          int64_t item, int split)
         : g_(g),
           queries_(queries),
           band_(g.p.rules.band, s),
           keys_(g.p.k, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
           values_(g.p.v, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
           first_row_(first_row),
+          item_(item),
           split_(split),
           warp_(static_cast<int>(threadIdx.x) / 32),
           lane_(static_cast<int>(threadIdx.x) % 32),
@@ -310,7 +311,7 @@ private:
         };
         if (g_.partials.splits > 1) {
             const bool is_empty = state.is_empty();
-            const int64_t part = g_.partials.index(g_.p, queries_.b, h, i) + split_;
+            const int64_t part = g_.partials.index(item_, r) + split_;
             if (lane_ == 0) g_.partials.log2_sum[part] = is_empty ? -kInfinity<float> : state.log2_sum();
             if (is_empty) return;
             const float factor = 1 / state.sum;
@@ -327,7 +328,9 @@ private:
     const QueryRows queries_;
     KeyBand band_;
     const KeyRows<KV> keys_, values_;
-    const int first_row_, split_, warp_, lane_;
+    const int first_row_;
+    const int64_t item_;
+    const int split_, warp_, lane_;
     char *const ring_, *const rings_;
     uint4* const q_;
     float* const states_;
@@ -355,7 +358,7 @@ __global__ void __launch_bounds__(DecodeShape<KV, kWidth>::kThreads)
         store_unowned_rows(g.p, b, queries.head, group, static_cast<int>(threadIdx.x), Shape::kThreads);
     const int first_row = tile * kDecodeTile;
     if (first_row >= queries.rows) return;
-    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, first_row, split).run();
+    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, first_row, int64_t{index}, split).run();
 }
 
 }  // namespace bk::sm80

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward attention by mma.sync (FlashAttention-2, Dao 2023): a block of four warps keeps 64 or 128 query rows in shared
-// memory, and goes through the keys by tiles of 64 with an online softmax. S = q K^T and O = P V stay in registers.
+// memory, and goes through the keys by tiles of 64 or 32 with an online softmax. S = q K^T and O = P V stay in registers.
 //
 // K and V have a buffer each: V of a tile is loaded under S and the softmax, K of the next one under P V. Tiles that the
 // band or the block mask hide are skipped; the band is applied to tiles at its edges only. kIsGeneral adds the other rules
@@ -24,7 +24,7 @@ struct ForwardMma {
     int group;       // query heads that share a tile
     int tiles;       // row tiles of `group` heads
     int sets;        // batch * heads / group
-    int section;     // sets whose tiles run at the same time, so that their keys stay in L2
+    int section;     // sets whose tiles run at the same time, so that their keys stay in L2; 0: in the order of items
     int split_keys;  // keys of a split; 0: a split has its share of the tile's keys
     bool copies_q, copies_k, copies_v, stores_pairs;
     FastDiv<uint32_t> page_size;
@@ -34,7 +34,8 @@ struct ForwardMma {
 template <int kDk, int kDv, bool kIsGeneral>
 struct ForwardShape {
     static constexpr int kRowTiles = !kIsGeneral && kDk <= 128 ? 2 : 1;  // of 16 rows, of a warp
-    static constexpr int kRows = 16 * kWarps * kRowTiles, kKeys = 64;
+    static constexpr int kRows = 16 * kWarps * kRowTiles;
+    static constexpr int kKeys = kIsGeneral && kDv > 128 ? 32 : 64;  // as registers allow
     static constexpr int kKeyTiles = kKeys / 8, kValueTiles = kDv / 8;
     static constexpr int kQBytes = kTileBytes<kRows, kDk>, kKBytes = kTileBytes<kKeys, kDk>, kVBytes = kTileBytes<kKeys, kDv>;
     static constexpr int kBytes = kQBytes + kKBytes + kVBytes + kStateBytes;
@@ -45,6 +46,7 @@ struct ForwardState {
     QueryRows queries;
     KeyBand band;
     int first_row, split;
+    int64_t item;                    // number of the row tile
     Span some[kWarps], all[kWarps];  // keys that some row of a warp sees, and those that all its rows see
 };
 static_assert(sizeof(ForwardState) <= kStateBytes, "behind the tiles");
@@ -254,7 +256,7 @@ private:
                 if (row >= queries_.rows) continue;
                 const int i = queries_.query(row), h = queries_.head_of(row);
                 if (g_.partials.splits > 1)
-                    store_partial(state, m, half, i, h, d_v);
+                    store_partial(state, m, half, row, d_v);
                 else
                     store_row(state, m, half, i, h, d_v);
             }
@@ -271,8 +273,8 @@ private:
                       result.of(output_[m][n][2 * half + 1]));
     }
 
-    BK_DEVICE void store_partial(const RowState& state, int m, int half, int i, int h, int d_v) {
-        const int64_t part = g_.partials.index(g_.p, queries_.b, h, i) + block_.split;
+    BK_DEVICE void store_partial(const RowState& state, int m, int half, int row, int d_v) {
+        const int64_t part = g_.partials.index(block_.item, row - block_.first_row) + block_.split;
         const bool is_empty = state.is_empty();
         const int lane = thread_ % 32;
         if (lane % 4 == 0) g_.partials.log2_sum[part] = is_empty ? -kInfinity<float> : state.log2_sum();
@@ -307,10 +309,17 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
     unsigned index = blockIdx.x;
     const int split = static_cast<int>(index % static_cast<unsigned>(g.partials.splits));
     index /= static_cast<unsigned>(g.partials.splits);
-    const unsigned in_section = static_cast<unsigned>(g.section) * static_cast<unsigned>(g.tiles);
-    const int first_set = static_cast<int>(index / in_section) * g.section, section = min(g.section, g.sets - first_set);
-    const int rest = static_cast<int>(index % in_section), set = first_set + rest % section,
-              tile = g.tiles - 1 - rest / section, sets_of_batch = static_cast<int>(g.p.heads) / g.group;
+    int set, tile;
+    if (g.section == 0) {
+        const int64_t item = g.partials.first_item + index;
+        set = static_cast<int>(item / g.tiles), tile = static_cast<int>(item % g.tiles);
+    } else {
+        const unsigned in_section = static_cast<unsigned>(g.section) * static_cast<unsigned>(g.tiles);
+        const int first_set = static_cast<int>(index / in_section) * g.section, section = min(g.section, g.sets - first_set);
+        const int rest = static_cast<int>(index % in_section);
+        set = first_set + rest % section, tile = g.tiles - 1 - rest / section;
+    }
+    const int sets_of_batch = static_cast<int>(g.p.heads) / g.group;
     const int b = set / sets_of_batch;
     const Sequence s = sequence_of(g.p.lengths, b);
     const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
@@ -325,7 +334,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
         const Span seen =
             band.of_rows(queries.query(first_row), queries.query(min(first_row + Shape::kRows, queries.rows) - 1));
         band.keys = split_of(seen, split, g.partials.splits, g.split_keys);
-        *state = {queries, band, first_row, split, {}, {}};
+        *state = {queries, band, first_row, split, static_cast<int64_t>(set) * g.tiles + tile, {}, {}};
     }
     __syncthreads();
     ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, b, queries.head).run();

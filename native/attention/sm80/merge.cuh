@@ -15,7 +15,7 @@ namespace bk::sm80 {
 template <class T>
 struct MergeMma {
     Lengths lengths;
-    int64_t heads, rows;  // rows = batch * heads * q_len
+    int heads, group, tiles, tile_rows;  // heads of a batch; heads, tiles and rows as the kernel before had them
     int d_v;
     const float* sinks;
     HeadsView<T> y;
@@ -29,11 +29,17 @@ template <class T>
 __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __grid_constant__ MergeMma<T> g) {
     __shared__ float sums[kMergeWarps][kMergeColumns];
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32, splits = g.partials.splits;
-    const int64_t row = blockIdx.x;
-    const int64_t i = row % g.lengths.q_len, b = row / g.lengths.q_len / g.heads, h = row / g.lengths.q_len % g.heads;
+    const int64_t item = g.partials.first_item + blockIdx.x / static_cast<unsigned>(g.partials.rows);
+    const int r = static_cast<int>(blockIdx.x % static_cast<unsigned>(g.partials.rows)), set = static_cast<int>(item / g.tiles),
+              row = static_cast<int>(item % g.tiles) * g.tile_rows + r;
+    const int sets_of_batch = g.heads / g.group, b = set / sets_of_batch;
     const Sequence s = sequence_of(g.lengths, b);
-    if (i >= s.q_len) return;
-    const float* const log2_sum = g.partials.log2_sum + row * splits;
+    const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
+                            static_cast<int>(s.q_begin)};
+    if (row >= queries.rows) return;
+    const int64_t part0 = g.partials.index(item, r);
+    const int i = queries.query(row), h = queries.head_of(row);
+    const float* const log2_sum = g.partials.log2_sum + part0;
     RowState state{-kInfinity<float>, 0};
     for (int part = lane; part < splits; part += 32) state.max = fmaxf(state.max, log2_sum[part]);
     for (int distance = 16; distance > 0; distance /= 2)
@@ -42,7 +48,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     for (int part = lane; part < splits; part += 32) state.sum += math::half::exp2(log2_sum[part] - base);
     for (int distance = 16; distance > 0; distance /= 2) state.sum += __shfl_xor_sync(kAllLanes, state.sum, distance);
     float own[kMergeColumns / 32] = {};
-    const float* const output = g.partials.output + row * splits * g.d_v;
+    const float* const output = g.partials.output + part0 * g.d_v;
 #pragma unroll 1
     for (int first = warp; first < splits; first += kMergeWarps * kMergeLoads) {
         float weight[kMergeLoads], value[kMergeLoads][kMergeColumns / 32];
@@ -75,11 +81,15 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     if (thread == 0) store_lse<T>(g.lse, b, h, s.q_begin + i, state.log2_sum(), is_empty);
 }
 
+// `items` row tiles of `tile_rows` rows, `tiles` of them for each set of `group` heads.
 template <class T, class KV>
-Status merge_splits(const Launch& launch, const AttentionForward<T, KV>& p, const Partials& partials) {
-    const int64_t rows = p.batch * p.heads * p.lengths.q_len;
-    const MergeMma<T> g{p.lengths, p.heads, rows, static_cast<int>(p.d_v), p.rules.sinks, p.y, p.lse, partials};
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(rows)), dim3(kMergeThreads)}, attention_merge_kernel<T>, g);
+Status merge_splits(const Launch& launch, const AttentionForward<T, KV>& p, int group, int tiles, int tile_rows, int64_t items,
+                    const Partials& partials) {
+    const MergeMma<T> g{
+        p.lengths, static_cast<int>(p.heads), group, tiles, tile_rows, static_cast<int>(p.d_v), p.rules.sinks, p.y, p.lse,
+        partials};
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(items * partials.rows)), dim3(kMergeThreads)},
+                         attention_merge_kernel<T>, g);
 }
 
 }  // namespace bk::sm80

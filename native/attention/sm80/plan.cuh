@@ -17,9 +17,9 @@ constexpr int64_t kMaxLength = int64_t{1} << 30;
 constexpr int kMaxSplits = 128;
 
 template <class T, class KV>
-bool suits_mma(const AttentionForward<T, KV>& p, const void* y) {
+bool suits_mma(const AttentionForward<T, KV>& p) {
     const int64_t group = p.kv_heads > 0 ? p.heads / p.kv_heads : 0;
-    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone && y != nullptr &&
+    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone &&
            p.lengths.q_len < kMaxLength && p.lengths.k_len < kMaxLength && group > 0 && group <= kMaxLength / 64 &&
            p.rules.blocks.size < kMaxLength && p.lengths.page_size < kMaxLength && p.batch * p.heads < kMaxLength &&
            p.lengths.total_q < kMaxLength;
@@ -37,13 +37,12 @@ bool stores_pairs(const HeadsView<T>& view) {
     return bits % 2 == 0;
 }
 
-template <class T, class KV>
-Partials carve_partials(Carver* carver, const AttentionForward<T, KV>& p, int splits) {
-    const int64_t parts = p.batch * p.heads * p.lengths.q_len * splits;
-    Partials partials;
+// Memory for the partial results of `items` row tiles.
+inline Partials carve_partials(Carver* carver, int64_t items, const Partials& plan, int64_t d_v) {
+    const int64_t parts = items * plan.rows * plan.splits;
+    Partials partials = plan;
     partials.log2_sum = carver->take<float>(parts);
-    partials.output = carver->take<float>(parts * p.d_v);
-    partials.splits = splits;
+    partials.output = carver->take<float>(parts * d_v);
     return partials;
 }
 

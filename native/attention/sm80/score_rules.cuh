@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "attention/flash/scores.h"
 #include "core/math/limits.h"
@@ -95,11 +96,29 @@ BK_DEVICE void apply_score_rules(const ScoreRules& rules, int last_i, int last_j
     }
 }
 
-// Multiplies by the dropout factors. Elements (n, 0) and (n, 1) are keys of one Philox block if rows are queries.
+// Calls f(n, v, factor) with the dropout factor of each element. If rows are queries, elements (n, 0) and (n, 1) are of one
+// block of random words, whose index is even.
+template <int kTiles, class At, class F>
+BK_DEVICE void each_dropout_factor(const Dropout& dropout, uint64_t seed, const At& at, const F& f) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int v = 0; v < 4; v += std::is_same_v<At, RowsAreQueries> ? 2 : 1) {
+            const PhiloxBlock block = dropout_block(seed, at.b, at.h(n, v), at.i(n, v), at.j(n, v));
+            const bool is_upper = (at.j(n, v) & 2) != 0, is_odd = (at.j(n, v) & 1) != 0;
+            const uint32_t even = is_upper ? block.word[2] : block.word[0], odd = is_upper ? block.word[3] : block.word[1];
+            if constexpr (std::is_same_v<At, RowsAreQueries>) {
+                f(n, v, dropout_factor_of(dropout, even));
+                f(n, v + 1, dropout_factor_of(dropout, odd));
+            } else {
+                f(n, v, dropout_factor_of(dropout, is_odd ? odd : even));
+            }
+        }
+}
+
 template <int kTiles, class At>
 BK_DEVICE void apply_dropout(const Dropout& dropout, uint64_t seed, const At& at, float (&x)[kTiles][4]) {
-    each_element(
-        x, [&](int n, int v, float p) { return p * dropout_factor(dropout, seed, at.b, at.h(n, v), at.i(n, v), at.j(n, v)); });
+    each_dropout_factor<kTiles>(dropout, seed, at, [&](int n, int v, float factor) { x[n][v] *= factor; });
 }
 
 // Whether the block mask hides all scores of queries [i_first, i_last] and keys [j_first, j_last]; the same for all threads.

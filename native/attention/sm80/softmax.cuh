@@ -44,17 +44,16 @@ BK_DEVICE RowResult finish_row(const RowState& state, const float* sinks, int h)
     return {1 / state.sum, factor / with_sink.sum, with_sink.log2_sum(), false};
 }
 
-// Partial results of rows whose keys are split: the output of each part, normalised, and log2 of its sum.
+// Partial results of rows whose keys are split: the output of each part, normalised, and log2 of its sum. Tile number
+// `item` of all row tiles has memory for `rows` rows; a launch may begin at a later tile than the first.
 struct Partials {
-    float* output = nullptr;  // [batch, head, query, split, d_v]
+    float* output = nullptr;  // [item, row, split, d_v]
     float* log2_sum = nullptr;
-    int splits = 1;
+    int splits = 1, rows = 0;
+    int64_t first_item = 0;
 
-    // The first part of a row.
-    template <class P>
-    BK_DEVICE int64_t index(const P& p, int64_t b, int64_t h, int64_t i) const {
-        return ((b * p.heads + h) * p.lengths.q_len + i) * splits;
-    }
+    // The first part of a row of a tile.
+    BK_HD int64_t index(int64_t item, int row) const { return ((item - first_item) * rows + row) * splits; }
 };
 
 // The keys of a split, out of those that a tile sees.
