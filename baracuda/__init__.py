@@ -143,6 +143,10 @@ __version__ = "0.1.0"
 # Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
     "attention": "Alibi AlibiBackward KvCacheAppend",
+    "sdpa": (
+        "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
+        "SdpaBlockSparse"
+    ),
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",
