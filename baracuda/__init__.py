@@ -145,7 +145,7 @@ _OPS = {
     "attention": "Alibi AlibiBackward KvCacheAppend",
     "sdpa": (
         "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
-        "SdpaBlockSparse"
+        "SdpaBlockSparse Fa2Sdpa Fa2SdpaBackward"
     ),
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",

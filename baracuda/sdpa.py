@@ -3,8 +3,8 @@
 (FlashSdpaVarlen), of chosen blocks (SdpaBlockSparse), and gradients.
 
 q is (batch_size, num_heads, query_len, d_k), k and v have key_len rows of d_k and d_v. Causal masks of Sdpa, FlashSdpa
-and SdpaBlockSparse show key j to query i where j <= i; with windows, a cap or slopes, and in FlashSdpaVarlen, the last
-query sees the last key. A query that sees no key gives 0.
+and SdpaBlockSparse show key j to query i where j <= i; in Fa2Sdpa, with windows, a cap and ALiBi, and FlashSdpaVarlen
+the last query sees the last key. A query that sees no key gives 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from baracuda import descriptor
 from baracuda._calls import Form
@@ -22,6 +22,9 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import AttentionKind, OpCategory
 from baracuda.operands import Views
 from baracuda.plan import Plan
+
+
+W = TypeVar("W", bound="_WindowDescriptor")
 
 
 def _finite(name: str, value: object) -> float:
@@ -113,95 +116,94 @@ class SdpaBackwardPlan(_DensePlan):
 
 @dataclasses.dataclass(frozen=True)
 class FlashSdpaDescriptor(_DenseDescriptor):
-    """A window is a number of keys, None for all of them; softcap 0 is none."""
+    is_causal: bool = descriptor.flag()
+
+
+class FlashSdpaPlan(_DensePlan):
+    """y = softmax(scale q k^T + mask) v and lse, the logarithm of the sum of each row's exponentials, in the element type:
+    -inf of a row that sees no key. mask is f32, (batch_size, num_heads, query_len, key_len). Windows, a cap and slopes
+    are of Fa2SdpaPlan."""
+
+    __slots__ = ()
+    op = "flash_sdpa_{T}"
+    others = ("sdpa_{T}_arbmask",)
+    kind = AttentionKind.FLASH_ATTENTION
+
+    def form_for(self, views: Views) -> Form:
+        return self._forms[0 if views["mask"] is None else 1]
+
+
+class FlashSdpaBackwardPlan(_DensePlan):
+    """Gradients from y and lse; d_ws receives the sums of y dy."""
+
+    __slots__ = ()
+    descriptor_base = FlashSdpaDescriptor
+    op = "flash_sdpa_backward_{T}"
+    kind = AttentionKind.FLASH_ATTENTION
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _WindowDescriptor(Descriptor):
+    """A window is a number of keys to one side of the query, None for all of them; a softcap of 0 is none."""
 
     is_causal: bool = descriptor.flag()
     window_size_left: int | None = descriptor.checked(_window, default=None)
     window_size_right: int | None = descriptor.checked(_window, default=None)
     softcap: float = descriptor.checked(_cap, default=0.0)
 
-    def with_window_size_left(self, window: int | None) -> FlashSdpaDescriptor:
+    def with_window_size_left(self: W, window: int | None) -> W:
         return dataclasses.replace(self, window_size_left=window)
 
-    def with_window_size_right(self, window: int | None) -> FlashSdpaDescriptor:
+    def with_window_size_right(self: W, window: int | None) -> W:
         return dataclasses.replace(self, window_size_right=window)
 
-    def with_softcap(self, softcap: float) -> FlashSdpaDescriptor:
+    def with_softcap(self: W, softcap: float) -> W:
         return dataclasses.replace(self, softcap=softcap)
 
-    @property
-    def has_features(self) -> bool:
-        return self.window_size_left is not None or self.window_size_right is not None or self.softcap > 0
 
-
-class _FlashPlan(_DensePlan):
+class _WindowPlan(Plan):
     __slots__ = ()
+    category = OpCategory.ATTENTION
     kind = AttentionKind.FLASH_ATTENTION
+    names: ClassVar = {
+        "batch": "batch_size", "softmax_scale": "scale", "out": "y", "softmax_lse": "lse", "o": "y", "dout": "dy",
+        "alibi_slopes_ptr": "alibi_slopes",
+    }  # fmt: skip
 
     @property
     def numbers(self) -> Mapping[str, Any]:
         of = self.descriptor
         windows = [-1 if each is None else each for each in (of.window_size_left, of.window_size_right)]
         return {
-            "num_heads_k": of.num_heads, "head_dim": of.d_k, "alibi_batch_stride": of.num_heads,
-            "window_size_left": windows[0], "window_size_right": windows[1],
+            "alibi_batch_stride": of.num_heads, "window_size_left": windows[0], "window_size_right": windows[1]
         }  # fmt: skip
 
-    def _form_named(self, start: str, views: Views, why: str) -> Form:
-        form = next((form for form in self._forms if form.op.name.startswith(start)), None)
-        if form is None:
-            raise UnsupportedError(f"{why} of {self.descriptor.element} is not supported: of f16 and bf16 it is")
-        if start == "fa2" and self.descriptor.d_k != self.descriptor.d_v:
-            raise UnsupportedError(f"{why}: d_k is {self.descriptor.d_k} and d_v {self.descriptor.d_v}, must be equal")
-        for name, view in views.items():
-            if view is not None and form.parameter(name) and view.dtype not in form.kinds(name):
-                expected = " or ".join(map(str, form.kinds(name)))
-                raise InvalidProblemError(f"{name} has dtype {view.dtype}, expected {expected}")
-        return form
+
+@dataclasses.dataclass(frozen=True)
+class Fa2SdpaDescriptor(_WindowDescriptor):
+    batch_size: int = descriptor.extent()
+    num_heads: int = descriptor.extent()
+    num_heads_k: int = descriptor.extent()
+    seq_q: int = descriptor.extent()
+    seq_k: int = descriptor.extent()
+    head_dim: int = descriptor.extent()
+    scale: float = _scale()
 
 
-_FA2 = {
-    "num_heads": "num_heads", "seq_q": "query_len", "seq_k": "key_len", "softmax_scale": "scale", "out": "y",
-    "softmax_lse": "lse", "alibi_slopes_ptr": "alibi_slopes",
-}  # fmt: skip
-
-
-class FlashSdpaPlan(_FlashPlan):
-    """y = softmax(scale q k^T + mask) v and lse, the logarithm of the sum of each row's exponentials. mask is f32, and
-    added. lse is of the element type; with windows, a cap or alibi_slopes, f32 of (batch_size, num_heads), it is f32 and
-    +inf of a row that sees no key, else -inf."""
+class Fa2SdpaPlan(_WindowPlan):
+    """Attention with grouped heads, windows, a cap and ALiBi; the last query sees the last key. lse is f32, +inf of a row
+    that sees no key; alibi_slopes f32, (batch_size, num_heads). Extents of 0 are refused."""
 
     __slots__ = ()
-    op = "flash_sdpa_{T}"
-    others = ("sdpa_{T}_arbmask", "fa2_sdpa_{T}_v2")
-    names: ClassVar = _EXTENTS | _FA2
-
-    def form_for(self, views: Views) -> Form:
-        has_features = self.descriptor.has_features or views["alibi_slopes"] is not None
-        if views["mask"] is None:
-            return self._form_named("fa2" if has_features else "flash", views, "a window, cap or slope")
-        if has_features:
-            raise UnsupportedError("mask beside a window, cap or slope is not supported: scaled_dot_product_attention is")
-        return self._form_named("sdpa", views, "a mask")
+    op = "fa2_sdpa_{T}_v2"
 
 
-class FlashSdpaBackwardPlan(_FlashPlan):
-    """Gradients from y and lse. With lse_f32, which FlashSdpaPlan gives where it has windows, a cap or alibi_slopes, lse
-    and d_ws are not used; else d_ws receives the sums of y dy."""
+class Fa2SdpaBackwardPlan(_WindowPlan):
+    """dk and dv are sums over the query heads of a group."""
 
     __slots__ = ()
-    descriptor_base = FlashSdpaDescriptor
-    op = "flash_sdpa_backward_{T}"
-    others = ("fa2_sdpa_backward_{T}",)
-    names: ClassVar = (
-        _EXTENTS | _LOWER | _FA2 | {"o": "y", "dout": "dy", "fa2_sdpa_backward_{T}: lse": "lse_f32"}
-    )
-
-    def form_for(self, views: Views) -> Form:
-        has_features = self.descriptor.has_features or views["alibi_slopes"] is not None
-        if has_features and views["lse_f32"] is None:
-            raise InvalidProblemError("lse_f32 is None, but is needed for a window, cap or slopes")
-        return self._form_named("flash" if views["lse_f32"] is None else "fa2", views, "lse_f32")
+    descriptor_base = Fa2SdpaDescriptor
+    op = "fa2_sdpa_backward_{T}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,8 +243,9 @@ class SdpaBlockSparsePlan(_DensePlan):
 
 
 @dataclasses.dataclass(frozen=True)
-class FlashSdpaVarlenDescriptor(Descriptor):
-    """Sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q, (total_q, num_heads, d_k), and likewise of k and v."""
+class FlashSdpaVarlenDescriptor(_WindowDescriptor):
+    """Sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q, (total_q, num_heads, d_k), and of k and v those
+    of cu_seqlens_k. d_v is d_k."""
 
     batch_size: int = descriptor.extent()
     num_heads: int = descriptor.extent()
@@ -254,42 +257,29 @@ class FlashSdpaVarlenDescriptor(Descriptor):
     d_k: int = descriptor.extent()
     d_v: int = descriptor.extent()
     scale: float = _scale()
-    is_causal: bool = descriptor.flag()
-    window_size_left: int | None = descriptor.checked(_window, default=None)
-    window_size_right: int | None = descriptor.checked(_window, default=None)
-    softcap: float = descriptor.checked(_cap, default=0.0)
+
+    def validated(self) -> Any:
+        if self.d_k != self.d_v:
+            raise UnsupportedError(f"d_k is {self.d_k} and d_v {self.d_v}, must be equal")
+        return super().validated()
 
     @property
     def offsets(self) -> int:
         return self.batch_size + 1
 
 
-class FlashSdpaVarlenPlan(Plan):
-    """Attention of sequences in one tensor. lse is f32, (num_heads, total_q); alibi_slopes f32, (batch_size, num_heads)."""
+class FlashSdpaVarlenPlan(_WindowPlan):
+    """Fa2SdpaPlan of sequences in one tensor. lse is f32, (num_heads, total_q)."""
 
     __slots__ = ()
     op = "fa2_sdpa_varlen_{T}"
-    category = OpCategory.ATTENTION
-    kind = AttentionKind.FLASH_ATTENTION
-    names: ClassVar = {
-        "batch": "batch_size", "head_dim": "d_k", "softmax_scale": "scale", "out": "y", "softmax_lse": "lse",
-        "alibi_slopes_ptr": "alibi_slopes",
-    }  # fmt: skip
-
-    @property
-    def numbers(self) -> Mapping[str, Any]:
-        of = self.descriptor
-        if of.d_k != of.d_v:
-            raise UnsupportedError(f"d_k is {of.d_k} and d_v {of.d_v}, must be equal")
-        return {
-            "alibi_batch_stride": of.num_heads,
-            "window_size_left": -1 if of.window_size_left is None else of.window_size_left,
-            "window_size_right": -1 if of.window_size_right is None else of.window_size_right,
-        }
+    names: ClassVar = _WindowPlan.names | {"head_dim": "d_k"}
 
 
-class FlashSdpaVarlenBackwardPlan(FlashSdpaVarlenPlan):
+class FlashSdpaVarlenBackwardPlan(_WindowPlan):
+    """dk and dv are sums over the query heads of a group."""
+
     __slots__ = ()
     descriptor_base = FlashSdpaVarlenDescriptor
     op = "fa2_sdpa_varlen_backward_{T}"
-    names: ClassVar = FlashSdpaVarlenPlan.names | {"o": "y", "dout": "dy"}
+    names: ClassVar = _WindowPlan.names | {"head_dim": "d_k"}
