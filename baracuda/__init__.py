@@ -150,6 +150,10 @@ _OPS = {
         "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
         "CascadeAttention CascadeMergeStates MergeAttentionStates"
     ),
+    "sdpa": (
+        "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
+        "SdpaBlockSparse Fa2Sdpa Fa2SdpaBackward"
+    ),
     "elementwise.affine": "Affine",
     "elementwise.binary": "Binary BinaryBackward BinaryCmp BinaryParam BinaryParamBackward",
     "elementwise.cast": "Cast CastSubByte",

@@ -1438,7 +1438,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int
  *   in    q: T [batch, heads, q_len, d_k]
  *   in    k: T [batch, heads, k_len, d_k]
  *   in    v: T [batch, heads, k_len, d_v]
- *   in    mask: T [batch, heads, mask_rows, k_len]
+ *   in    mask: T [batch, heads, mask_rows, k_len], may be NULL
  *   out   attn: T [batch, heads, q_len, k_len]
  *   out   y: T [batch, heads, q_len, d_v]
  *   workspace optional: of the kernels that split the keys
@@ -1469,7 +1469,7 @@ BARACUDA_API size_t baracuda_kernels_sdpa_f64_workspace_size(int32_t batch, int3
  *   in    q: T [batch, heads, q_len, d_k at stride_q]
  *   in    k: T [batch, heads, k_len, d_k at stride_k]
  *   in    v: T [batch, heads, k_len, d_v at stride_v]
- *   in    mask: T [batch, heads, mask_rows, k_len with contiguous rows]
+ *   in    mask: T [batch, heads, mask_rows, k_len with contiguous rows], may be NULL
  *   out   attn: T [batch, heads, q_len, k_len]
  *   out   y: T [batch, heads, q_len, d_v at stride_y]
  *   workspace optional: of the kernels that split the keys

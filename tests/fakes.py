@@ -109,7 +109,10 @@ EXAMPLES = {
     **dict.fromkeys(("EmbeddingBagWeighted", "EmbeddingBagWeightsBackward"), (10, 4, 3, 7, True)),
     **dict.fromkeys(("ScatterAdd", "GatherBackward", "IndexAdd", "IndexSelectBackward"), (SHAPE, 1, 5)),
     "ScatterReduce": (SHAPE, 1, 5, bk.ScatterReduction.MEAN, True), "PutAdd": (SHAPE, (6,)), "Fill": (SHAPE, 1),
-    "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8),
+    "KvCacheAppend": (2, 3, 4, 9, 8, 6),
+    **dict.fromkeys(("Sdpa", "FlashSdpa", "FlashSdpaSm89"), (2, 3, 4, 5, 8, 8, 0.5)),
+    "SdpaBlockSparse": (2, 3, 4, 5, 8, 8, 0.5, 2), "FlashSdpaVarlen": (2, 4, 2, 5, 6, 7, 9, 8, 8, 0.5),
+    "Fa2Sdpa": (2, 4, 2, 5, 6, 8, 0.5), "Rope": (2, 3, 4, 8),
     **dict.fromkeys(("RopePositions", "RopeStarts"), (2, 3, 4, 8, 500.0, 4)),
     "RopeApply": (6, 4, 8), "RopeApplyInterleaved": (6, 4, 8), "RopeApplyThd": (5, 3, 8), "RopeTables": (3, 5, 2, 8),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
@@ -193,6 +196,8 @@ EXAMPLES = {
 ELEMENTS = {
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
     "SoftmaxToF32Backward": bk.bf16,
+    **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
+    **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip

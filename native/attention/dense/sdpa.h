@@ -44,6 +44,8 @@ struct Sdpa {
         return attention_forward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const T* mask, T* attn, T* y, const Launch& launch) const {
+        if (has_mask != 0 && mask == nullptr && k_len > 0)
+            return fail(Status::kInvalidProblem, "mask is NULL, but has_mask is %d", has_mask);
         return run_sdpa(launch, problem(q, k, v, y), extents(), is_causal != 0, has_mask != 0 ? mask : nullptr, attn);
     }
 
@@ -109,6 +111,8 @@ struct SdpaStrided {
         return attention_forward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const T* mask, T* attn, T* y, const Launch& launch) const {
+        if (has_mask != 0 && mask == nullptr && k_len > 0)
+            return fail(Status::kInvalidProblem, "mask is NULL, but has_mask is %d", has_mask);
         return run_sdpa(launch, problem(q, k, v, y), extents(), is_causal != 0, has_mask != 0 ? mask : nullptr, attn);
     }
 
