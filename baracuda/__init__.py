@@ -109,6 +109,9 @@ if TYPE_CHECKING:
     from baracuda._graphs import Graph as Graph
     from baracuda._graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
+    from baracuda.attention_ring import RingAttentionArgs as RingAttentionArgs
+    from baracuda.attention_ring import RingAttentionDescriptor as RingAttentionDescriptor
+    from baracuda.attention_ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
@@ -131,9 +134,6 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.attention_ring import RingAttentionArgs as RingAttentionArgs
-    from baracuda.attention_ring import RingAttentionDescriptor as RingAttentionDescriptor
-    from baracuda.attention_ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary import LinearScaling as LinearScaling
     from baracuda.rotary import LongRoPEScaling as LongRoPEScaling

@@ -152,7 +152,7 @@ def _annotation(spec: Spec, number: str) -> str:
 
 _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
-    "rotary_dim": "int | None",
+    "rotary_dim": "int | None", "scale": "float | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",

@@ -304,7 +304,11 @@ class Plan:
         enumerations: dict[str, Any] = {field.name: field.metadata.get("enumeration") for field in fields}
         kind = getattr(descriptor, "kind", None)
         known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
-        return cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_").replace("__", "_")
+        return (
+            cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op")
+            .rstrip("_")
+            .replace("__", "_")
+        )
 
     @classmethod
     def _spelled(cls, kind: enum.IntEnum | None) -> str:

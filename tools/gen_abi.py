@@ -407,7 +407,9 @@ def glue_files(instances: list[Instance], dtypes: Sequence[str] = ()) -> dict[st
     for name, entries in units.items():
         head = [f"// {NOTICE}", '#include "core/abi/entry.h"']
         includes = {include for _, row, slots in entries for include in row.includes_of(slots)}
-        head += include_lines(includes | {include for function, _, _ in functions[name] for include in function.includes})
+        head += include_lines(
+            includes | {include for function, _, _ in functions[name] for include in function.includes}
+        )
         parts = [glue_row(*entry) for entry in entries] + [glue_function(*each) for each in functions[name]]
         files[name] = "\n".join(head) + "\n\n" + "\n".join(parts)
     return files

@@ -43,7 +43,9 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
 
 def _read(name: str, have: Shape, words: list[str], values: dict[str, Any]) -> None:
     """Takes the extents of an array, which must be those of earlier ones."""
-    wanted = [values["batch"] + 1 if word == "offset_count" and "batch" in values else values.get(word) for word in words]
+    wanted = [
+        values["batch"] + 1 if word == "offset_count" and "batch" in values else values.get(word) for word in words
+    ]
     if len(have) != len(words) or any(w is not None and w != h for w, h in zip(wanted, have)):
         shown = ", ".join(word if w is None else f"{word} = {w}" for word, w in zip(words, wanted))
         raise InvalidProblemError(f"{name} has shape {have}, expected ({shown})")

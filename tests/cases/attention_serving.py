@@ -8,6 +8,7 @@ from .model import Bad, Case, Expected, Idle, Problem
 
 TOLERANCE = {"y": "attention", "lse": "attention_lse"}
 LENGTHS = (33, 0, 7, 1)
+MOST = 2**31 - 1
 
 
 def offsets(lengths):
@@ -74,9 +75,7 @@ def paged_reference(problem):
         length = max((len(ids) - 1) * s["page_size"] + value["last_page_len"][b], 0) if len(ids) else 0
         rows = slice(starts[b], starts[b + 1])
         for h in range(s["heads"]):
-            k, v = (
-                value[f"{x}_cache"][ids, h // group].reshape(-1, s[f"d_{x}"])[:length] for x in "kv"
-            )
+            k, v = (value[f"{x}_cache"][ids, h // group].reshape(-1, s[f"d_{x}"])[:length] for x in "kv")
             put_head(results, (rows, h), value["q"][rows, h], k, v, s)
     return without_null(problem, results.expected(base2=s["is_base2"]))
 
@@ -142,7 +141,7 @@ def paged_case(row, cache=""):
             Bad("no_page_size", 2, r"page_size is 0, must be > 0", {"page_size": 0}, can=2),
             HEADS, *CAP, *pointer_bad(PAGED_POINTERS, ("q_offsets", "lse"), OF_BYTES if cache else ()),
             Bad("rows_without_offsets", 2, r"q_offsets is NULL, but total_q, 9, is not batch, 4", null=("q_offsets",)),
-            Bad("overflow", 2, rf"\w+ is {2**31 - 1}", dict.fromkeys(("num_pages", "page_size", "d_k"), 2**31 - 1), can=2),
+            Bad("overflow", 2, rf"\w+ is {MOST}", dict.fromkeys(("num_pages", "page_size", "d_k"), MOST), can=2),
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
     )  # fmt: skip
@@ -264,14 +263,20 @@ DECODE = {
 def append(draw, lengths=LENGTHS, heads=3, d=(40, 32), page_size=5, tokens=9, wild=False):
     pages = Pages(draw.rng, lengths, page_size)
     owners = [b for b, n in enumerate(lengths) for _ in range(n)]
-    places = [j for n in lengths for j in range(n)]
+    slots = [j for n in lengths for j in range(n)]
     chosen = draw.rng.permutation(len(owners))[:tokens]
-    batches, positions = np.array(owners)[chosen], np.array(places)[chosen]
+    batches, positions = np.array(owners)[chosen], np.array(slots)[chosen]
     if wild:  # negative, behind the pages, of no sequence
-        batches = np.where(draw.rng.random(len(chosen)) < 0.3, draw.rng.choice([-1, len(lengths), 2**31 - 1], len(chosen)), batches)
-        positions = np.where(draw.rng.random(len(chosen)) < 0.3, draw.rng.choice([-1, 2**31 - 1, -(2**31)], len(chosen)), positions)
+        batches = np.where(
+            draw.rng.random(len(chosen)) < 0.3, draw.rng.choice([-1, len(lengths), 2**31 - 1], len(chosen)), batches
+        )
+        positions = np.where(
+            draw.rng.random(len(chosen)) < 0.3, draw.rng.choice([-1, 2**31 - 1, -(2**31)], len(chosen)), positions
+        )
     ids = np.where(draw.rng.random(len(pages.ids)) < 0.2, pages.total + 5, pages.ids) if wild else pages.ids
-    caches = {name: draw.values((pages.total, heads, page_size, n)) for name, n in (("k_cache", d[0]), ("v_cache", d[1]))}
+    caches = {
+        name: draw.values((pages.total, heads, page_size, n)) for name, n in (("k_cache", d[0]), ("v_cache", d[1]))
+    }
     arrays = {
         "k_new": draw.values((len(chosen), heads, d[0]), "special"),
         "v_new": draw.values((len(chosen), heads, d[1]), "special"),

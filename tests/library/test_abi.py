@@ -66,7 +66,9 @@ def test_header_declares_every_function_of_every_op(header):
         kinds = ["run", "can_implement", *(["workspace_size"] if row.workspace else [])]
         kinds += ["workspace_bytes"] if row.name in renamed else []
         expected |= {f"baracuda_kernels_{op}_{kind}" for kind in kinds}
-    expected |= {name for each in importlib.import_module("abi_table").read_functions() for name, _, _ in each.instances()}
+    expected |= {
+        name for each in importlib.import_module("abi_table").read_functions() for name, _, _ in each.instances()
+    }
     about = {"abi_version", "abi_hash", "build_info", "status_name", "last_error", "symbol_count", "symbol_name"}
     assert check_abi.header_symbols(header) == expected | {f"baracuda_kernels_{name}" for name in about}
 

@@ -6,8 +6,8 @@ import pytest
 
 from cases.attention_oracle import attend, visible
 from cases.attention_serving import Pages, offsets
-from cases.model import Draw
 from cases.attention_states import hyper, hyper_reference
+from cases.model import Draw
 from harness import NAN_POISON, Guarded, decode, encode, last_error, memory_of
 
 LENGTHS, QUERIES = (33, 0, 7, 1, 18, 5, 64), (3, 2, 0, 1, 18, 7, 5)
@@ -37,7 +37,9 @@ class Device:
 
     def call(self, name, *arguments):
         ffi = self.library.ffi
-        given = [ffi.cast("void*", a.pointer) if isinstance(a, Guarded) else ffi.NULL if a is None else a for a in arguments]
+        given = [
+            ffi.cast("void*", a.pointer) if isinstance(a, Guarded) else ffi.NULL if a is None else a for a in arguments
+        ]
         try:
             return getattr(self.library.lib, f"baracuda_kernels_{name}")(*given)
         except AttributeError:
@@ -92,7 +94,16 @@ def test_paged_decode(device, dtypes, heads, kv_heads, d, page_size, poison):
             *cache.table, device.put(q, dtype), o, lse, workspace, size, None,
         )  # fmt: skip
         assert status == 0
-        check(device.values(o), device.values(lse), q, cache.rows, heads // kv_heads, 0.125, dtype, starts=range(batch + 1))
+        check(
+            device.values(o),
+            device.values(lse),
+            q,
+            cache.rows,
+            heads // kv_heads,
+            0.125,
+            dtype,
+            starts=range(batch + 1),
+        )
 
 
 @pytest.mark.parametrize("causal", [0, 1])
@@ -104,8 +115,8 @@ def test_paged_prefill(device, dtype, heads, kv_heads, d, page_size, causal):
     q = Draw({"T": dtype}, "q").floats((starts[-1], heads, d)).values
     o, lse = device.empty(q.shape, dtype), device.empty(q.shape[:2], "f32")
     status = device.call(
-        f"flashinfer_paged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), page_size, d, heads, kv_heads, 0.125, causal,
-        1, *cache.on_device, *cache.table, device.put(q, dtype), device.put(starts, "i32"), o, lse, None,
+        f"flashinfer_paged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), page_size, d, heads, kv_heads, 0.125,
+        causal, 1, *cache.on_device, *cache.table, device.put(q, dtype), device.put(starts, "i32"), o, lse, None,
     )  # fmt: skip
     assert status == 0
     check(device.values(o), device.values(lse), q, cache.rows, heads // kv_heads, 0.125, dtype, is_causal=causal,
@@ -117,11 +128,13 @@ def test_paged_prefill(device, dtype, heads, kv_heads, d, page_size, causal):
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_ragged_prefill(device, dtype, heads, kv_heads, d, causal):
     draw, starts, keys = Draw({"T": dtype}, "ragged"), offsets(QUERIES), offsets(LENGTHS)
-    q, k, v = (draw.floats((n, h, d)).values for n, h in ((starts[-1], heads), (keys[-1], kv_heads), (keys[-1], kv_heads)))
+    q, k, v = (
+        draw.floats((n, h, d)).values for n, h in ((starts[-1], heads), (keys[-1], kv_heads), (keys[-1], kv_heads))
+    )
     o, lse = device.empty(q.shape, dtype), device.empty(q.shape[:2], "f32")
     status = device.call(
-        f"flashinfer_ragged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), int(keys[-1]), d, heads, kv_heads, 0.125,
-        causal, 0, device.put(k, dtype), device.put(v, dtype), device.put(keys, "i32"), device.put(q, dtype),
+        f"flashinfer_ragged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), int(keys[-1]), d, heads, kv_heads,
+        0.125, causal, 0, device.put(k, dtype), device.put(v, dtype), device.put(keys, "i32"), device.put(q, dtype),
         device.put(starts, "i32"), o, lse, None,
     )  # fmt: skip
     assert status == 0
@@ -129,7 +142,9 @@ def test_ragged_prefill(device, dtype, heads, kv_heads, d, causal):
     def rows(b, head):
         return k[keys[b] : keys[b + 1], head], v[keys[b] : keys[b + 1], head]
 
-    check(device.values(o), device.values(lse), q, rows, heads // kv_heads, 0.125, dtype, is_causal=causal, starts=starts)
+    check(
+        device.values(o), device.values(lse), q, rows, heads // kv_heads, 0.125, dtype, is_causal=causal, starts=starts
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
@@ -182,11 +197,15 @@ def test_decode_refuses(device):
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-@pytest.mark.parametrize(("batch", "heads", "kv_heads", "keys", "d"), [(2, 10, 2, 300, 64), (1, 3, 3, 5, 40), (3, 4, 1, 0, 16)])
+@pytest.mark.parametrize(
+    ("batch", "heads", "kv_heads", "keys", "d"), [(2, 10, 2, 300, 64), (1, 3, 3, 5, 40), (3, 4, 1, 0, 16)]
+)
 def test_flash_decoding(device, dtype, batch, heads, kv_heads, keys, d):
     """Strides of [batch, key, head, element]; a and a_mean are f32."""
     draw = Draw({"T": dtype}, "decode")
-    q, k, v = (draw.floats(s).values for s in ((batch, heads, d), (batch, keys, kv_heads, d), (batch, keys, kv_heads, d)))
+    q, k, v = (
+        draw.floats(s).values for s in ((batch, heads, d), (batch, keys, kv_heads, d), (batch, keys, kv_heads, d))
+    )
     y, a = device.empty((batch, heads, d), dtype), device.empty((batch, heads, keys), "f32")
     mean = device.empty((batch, keys), "f32")
     size = device.call(f"flash_decoding_{dtype}_workspace_bytes", batch, heads, keys, d)
@@ -209,7 +228,9 @@ def test_flash_decoding(device, dtype, batch, heads, kv_heads, keys, d):
         assert device.call(run, *arguments, y, None, None, workspace, size - 1, *tail) == 4
         assert device.call(run, *arguments, y, None, None, None, 0, *tail) == 4
     assert device.call(run, *arguments, y, None, mean, workspace, size, *tail) == 2
-    assert device.call(f"flash_decoding_{dtype}_can_implement", batch, heads, kv_heads + 1, keys, d) == 2 * (heads % (kv_heads + 1) != 0)
+    assert device.call(f"flash_decoding_{dtype}_can_implement", batch, heads, kv_heads + 1, keys, d) == 2 * (
+        heads % (kv_heads + 1) != 0
+    )
     assert device.call(f"flash_decoding_{dtype}_can_implement", batch, heads, kv_heads, -1, d) == 2
 
 
@@ -225,17 +246,23 @@ def test_ring_is_attention(device, dtype, order, is_causal):
     """Chunks in any order give attention over all keys."""
     draw, (batch, heads, rows, chunk, d) = Draw({"T": dtype}, "ring"), (2, 3, 9, 12, 128)
     q, k, v = (draw.floats((batch, heads, n, d)).values for n in (rows, 3 * chunk, 3 * chunk))
-    o, m, total = (device.empty(s, "f32") for s in ((batch, heads, rows, d), (batch, heads, rows), (batch, heads, rows)))
-    assert device.call("ring_attention_init_run", o, m, total, batch * heads * rows * d, batch * heads * rows, None) == 0
+    o, m, total = (
+        device.empty(s, "f32") for s in ((batch, heads, rows, d), (batch, heads, rows), (batch, heads, rows))
+    )
+    assert (
+        device.call("ring_attention_init_run", o, m, total, batch * heads * rows * d, batch * heads * rows, None) == 0
+    )
     on_device = device.put(q, dtype)
     for c in order:
         part = [device.put(x[:, :, c * chunk : (c + 1) * chunk], dtype) for x in (k, v)]
-        status = device.call(f"ring_attention_{dtype}_step_run", batch, heads, rows, chunk, d, 20, c * chunk, 0.125, is_causal,
-                             on_device, *part, o, m, total, None)  # fmt: skip
+        status = device.call(f"ring_attention_{dtype}_step_run", batch, heads, rows, chunk, d, 20, c * chunk, 0.125,
+                             is_causal, on_device, *part, o, m, total, None)  # fmt: skip
         assert status == 0
     y, lse = device.empty(q.shape, dtype), device.empty(q.shape[:3], dtype)
     assert device.call(f"ring_attention_{dtype}_finalize_run", batch, heads, rows, d, o, m, total, y, lse, None) == 0
-    seen = np.arange(3 * chunk)[None] <= 20 + np.arange(rows)[:, None] if is_causal else np.ones((rows, 3 * chunk), bool)
+    seen = (
+        np.arange(3 * chunk)[None] <= 20 + np.arange(rows)[:, None] if is_causal else np.ones((rows, 3 * chunk), bool)
+    )
     for b in range(batch):
         for h in range(heads):
             value, natural, _, size, _ = attend(q[b, h], k[b, h], v[b, h], 0.125, seen)
@@ -265,8 +292,8 @@ def test_mhc_layer(device, n):
 
 def test_mhc_refuses(device):
     null, create = device.library.ffi.NULL, "mhc_layer_static_bf16_create"
-    for numbers in ((0, 8, 4, 20, 1e-5), (1, 8, 32, 20, 1e-5), (1, 8, 4, 0, 1e-5), (1, 8, 4, 1001, 1e-5), (1, 8, 4, 20, 0.0),
-                    (1, 8, 4, 20, 1.0), (1, 8, 4, 20, float("nan"))):  # fmt: skip
+    for numbers in ((0, 8, 4, 20, 1e-5), (1, 8, 32, 20, 1e-5), (1, 8, 4, 0, 1e-5), (1, 8, 4, 1001, 1e-5),
+                    (1, 8, 4, 20, 0.0), (1, 8, 4, 20, 1.0), (1, 8, 4, 20, float("nan"))):  # fmt: skip
         assert device.call(create, *numbers) == null
     can = "mhc_layer_static_bf16_can_implement"
     assert [device.call(can, *n) for n in ((1, 8, 4), (1, 0, 4), (1, 64, 32), (1, 3, 4))] == [0, 2, 3, 2]

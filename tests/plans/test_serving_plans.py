@@ -33,7 +33,11 @@ def halves(rng, *shape):
 
 def test_flash_decoding(rng):
     """Keys and values may be views of longer caches."""
-    q, k, v = halves(rng, 2, 6, 32), halves(rng, 2, 3, 30, 32)[:, :, :20], halves(rng, 2, 20, 3, 32).transpose(0, 2, 1, 3)
+    q, k, v = (
+        halves(rng, 2, 6, 32),
+        halves(rng, 2, 3, 30, 32)[:, :, :20],
+        halves(rng, 2, 20, 3, 32).transpose(0, 2, 1, 3),
+    )
     y, a, mean = np.empty_like(q), np.empty((2, 6, 20), np.float32), np.empty((2, 20), np.float32)
     plan = bk.FlashDecodingPlan.select(None, bk.FlashDecodingDescriptor(2, 6, 3, 20, 32, 0.2, element=bk.f16))
     run(plan, q=q, k=k, v=v, y=y, a=a, a_mean=mean)
@@ -180,8 +184,12 @@ def test_ring_refuses():
     with pytest.raises(bk.WorkspaceTooSmallError, match="needs 240"):
         plan.run(None, np.empty(239, np.uint8), None, plan.args_type(q, scratch, np.empty_like(q)))
     with pytest.raises(bk.InvalidProblemError, match="kv_scratch_b is None"):
-        plan.run(None, np.empty(240, np.uint8), Mailboxes(0, [None, None]), plan.args_type(q, scratch, np.empty_like(q)))
+        plan.run(
+            None, np.empty(240, np.uint8), Mailboxes(0, [None, None]), plan.args_type(q, scratch, np.empty_like(q))
+        )
     with pytest.raises(bk.InvalidProblemError, match=r"communicator.rank is 2, must be in \[0, 2\)"):
-        plan.run(None, np.empty(240, np.uint8), Mailboxes(2, [None, None]), plan.args_type(q, scratch, np.empty_like(q)))
+        plan.run(
+            None, np.empty(240, np.uint8), Mailboxes(2, [None, None]), plan.args_type(q, scratch, np.empty_like(q))
+        )
     with pytest.raises(bk.InvalidProblemError, match="expected"):
         plan.run(None, np.empty(240, np.uint8), None, plan.args_type(q, scratch[:, :, :1], np.empty_like(q)))

@@ -116,7 +116,8 @@ def paged_bench(backend, row, batch, heads, kv_heads, keys, d):
     }  # fmt: skip
     name = row.partition("_{T}")[2].strip("_")
     return Bench(
-        name=f"attention_paged {name} {batch} x {keys}, {heads}:{kv_heads}".replace("  ", " "), row=row, dtypes=("bf16",),
+        name=f"attention_paged {name} {batch} x {keys}, {heads}:{kv_heads}".replace("  ", " "), row=row,
+        dtypes=("bf16",),
         arrays=arrays, scalars=scalars, check=check_paged, workspace=True,
         bounds=(Bound("copy", 0.85),) if backend == "cuda" else (),
     )  # fmt: skip
