@@ -251,8 +251,8 @@ class PagedKvAppendPlan(Plan):
     kind = AttentionKind.PAGED_ATTENTION
     names: ClassVar = {
         "batch": "batch_size", "heads": "num_heads", "d_k": "head_dim", "d_v": "head_dim",
-        "num_pages": "num_total_pages", "k_new": "key", "v_new": "value", "page_ids": "indices", "page_offsets": "indptr",
-        "k_cache": "k_data", "v_cache": "v_data",
+        "num_pages": "num_total_pages", "k_new": "key", "v_new": "value", "page_ids": "indices",
+        "page_offsets": "indptr", "k_cache": "k_data", "v_cache": "v_data",
     }  # fmt: skip
 
 

@@ -147,16 +147,17 @@ def _annotation(spec: Spec, number: str) -> str:
     if number in _ANNOTATIONS:
         return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
-    return "int" if found is None or found.dtype in ("i32", "i64", "u64") else "float"
+    plain = "int" if found is None or found.dtype in ("i32", "i64", "u64") else "float"
+    return f"{plain} | None" if any(a.number == number and a.default is None for a in spec.numbers) else plain
 
 
 _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
-    "rotary_dim": "int | None", "scale": "float | None",
+    "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
-                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
+                     "full_flag", "swap_flag", "is_causal", "is_base2", "channels_last", "is_half"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
