@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from baracuda._scalars import (
+from baracuda._call.scalars import (
     INT32_MAX,
     INT64_MAX,
     as_flag,

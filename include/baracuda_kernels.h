@@ -169,6 +169,293 @@ BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_can_implement(int32_t
 BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
 
 /*
+ * fa2_sdpa_{T}  (T: f16 bf16)
+ * out = softmax(softmax_scale q k^T) v along the keys, and softmax_lse, the natural logarithm of the sum of a
+ * row's exponentials, fa2_sdpa_lse_size() elements. Query head h reads key-value head h / (num_heads /
+ * num_heads_k). With is_causal not 0 query i sees keys j <= i + seq_k - seq_q (the lower right corner). A row that
+ * sees no key has out = 0 and softmax_lse = +inf. Extents of 0 are status 2, a head_dim below 1 status 3.
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   out: T [batch, num_heads, seq_q, head_dim]
+ *   out   softmax_lse: f32 [batch, num_heads, seq_q]
+ *   limits: head_dim is >= 1
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
+
+/*
+ * fa2_sdpa_{T}_v2  (T: f16 bf16)
+ * fa2_sdpa with windows, a cap and ALiBi. Key j is visible to query i where i + seq_k - seq_q - window_size_left
+ * <= j <= i + seq_k - seq_q + window_size_right; a window below 0 is unbounded, and is_causal sets
+ * window_size_right to 0. Where softcap c is not 0, c > 0, scores are c tanh(softmax_scale q.k / c); then slope (j
+ * - i) is added, of slopes [num_heads], alibi_batch_stride apart for each batch, 0 or more.
+ *   in    alibi_slopes: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   out: T [batch, num_heads, seq_q, head_dim]
+ *   out   softmax_lse: f32 [batch, num_heads, seq_q]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_run_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_f16_can_implement_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size_v2(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+
+/*
+ * fa2_sdpa_backward_{T}  (T: f16 bf16)
+ * Gradients of fa2_sdpa_{T}_v2 from its o and lse, and the same scalars and slopes. dk and dv are sums over the
+ * query heads of a group. A row that sees no key has no gradient.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [batch, num_heads, seq_q, head_dim]
+ *   in    k: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    v: T [batch, num_heads_k, seq_k, head_dim]
+ *   in    o: T [batch, num_heads, seq_q, head_dim]
+ *   in    dout: T [batch, num_heads, seq_q, head_dim]
+ *   in    lse: f32 [batch, num_heads, seq_q]
+ *   out   dq: T [batch, num_heads, seq_q, head_dim]
+ *   out   dk: T [batch, num_heads_k, seq_k, head_dim]
+ *   out   dv: T [batch, num_heads_k, seq_k, head_dim]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of sums that several blocks share; fa2_sdpa_backward_workspace_size() bytes are FlashAttention-2's
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+
+/*
+ * fa2_sdpa_varlen_{T}  (T: f16 bf16)
+ * fa2_sdpa_{T}_v2 of sequences in one tensor: sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q and
+ * cu_seqlens_k[b] to cu_seqlens_k[b + 1] of k and v, any number from 0 on, and its own alignment of the last query
+ * with the last key. softmax_lse[h, row] has a pitch of total_q; fa2_sdpa_varlen_lse_size() elements are
+ * FlashAttention-2's, of which the last are not used. A sequence longer than max_seqlen_q or max_seqlen_k is cut
+ * there. total_q and total_k are 1 or more. Offsets are clamped to the rows that there are. Rows that no sequence
+ * has become 0, their softmax_lse +inf.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [total_q, num_heads, head_dim]
+ *   in    k: T [total_k, num_heads_k, head_dim]
+ *   in    v: T [total_k, num_heads_k, head_dim]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   out   out: T [total_q, num_heads, head_dim]
+ *   out   softmax_lse: f32 [num_heads, total_q]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+
+/*
+ * fa2_sdpa_varlen_backward_{T}  (T: f16 bf16)
+ * Gradients of fa2_sdpa_varlen from its o and lse, and the same scalars, slopes and offsets. dk and dv are sums
+ * over the query heads of a group. Rows that no sequence has become 0.
+ *   in    alibi_slopes_ptr: f32 [batch by alibi_batch_stride, num_heads], may be NULL
+ *   in    q: T [total_q, num_heads, head_dim]
+ *   in    k: T [total_k, num_heads_k, head_dim]
+ *   in    v: T [total_k, num_heads_k, head_dim]
+ *   in    o: T [total_q, num_heads, head_dim]
+ *   in    dout: T [total_q, num_heads, head_dim]
+ *   in    lse: f32 [num_heads, total_q]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   out   dq: T [total_q, num_heads, head_dim]
+ *   out   dk: T [total_k, num_heads_k, head_dim]
+ *   out   dv: T [total_k, num_heads_k, head_dim]
+ *   limits: head_dim is >= 1; alibi_batch_stride is >= 0; softcap is >= 0
+ *   workspace optional: of sums that several blocks share; fa2_sdpa_varlen_backward_workspace_size() bytes are FlashAttention-2's
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
+
+/*
+ * attention_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax(scores) v along the keys and lse, the natural logarithm of the sum of a row's exponentials, in f32,
+ * or f64 for f64. Scores are scale q.k, or c tanh(scale q.k / c) where softcap c is not 0, plus slopes[h] (j - i),
+ * plus bias; query head h reads key-value head h / (heads / kv_heads). Query i sees key j where i + shift -
+ * window_left <= j <= i + shift + window_right, a window below 0 being unbounded and window_right 0 if is_causal
+ * is not 0; shift is k_len - q_len if aligns_ends is not 0, so that the last query sees the last key, else 0. A
+ * byte of 0 in mask hides a key too. sinks[h] is the score of one more key, whose value is 0. Each probability is
+ * dropped with the chance dropout, in [0, 1), and else divided by 1 - dropout: by Philox 4x32-10 with key seed[0]
+ * and a counter of batch, head, query and key. A row that sees no key has y = 0 and lse = -inf. Strides are of
+ * batch, heads and rows, or of all axes of bias and mask, which may be NULL as their strides then; strides of 0
+ * broadcast.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_bias: i64 [4]
+ *   host  stride_mask: i64 [4]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v]
+ *   in    bias: T [batch, heads, q_len, k_len at stride_bias], may be NULL
+ *   in    mask: u8 [batch, heads, q_len, k_len at stride_mask], may be NULL
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   out   lse: T.compute [batch, heads, q_len], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of attention from its y and lse, and the same scalars and other operands: dk and dv are sums over the
+ * query heads of a group, dbias is the gradient of each score and contiguous, whatever the strides of bias. Each
+ * may be NULL; without sinks dsinks is 0. Without keys dq is 0, without queries dk and dv are.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_bias: i64 [4]
+ *   host  stride_mask: i64 [4]
+ *   host  stride_y: i64 [3]
+ *   host  stride_dy: i64 [3]
+ *   host  stride_dq: i64 [3]
+ *   host  stride_dk: i64 [3]
+ *   host  stride_dv: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v]
+ *   in    bias: T [batch, heads, q_len, k_len at stride_bias], may be NULL
+ *   in    mask: u8 [batch, heads, q_len, k_len at stride_mask], may be NULL
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   in    y: T [batch, heads, q_len, d_v at stride_y]
+ *   in    lse: T.compute [batch, heads, q_len]
+ *   in    dy: T [batch, heads, q_len, d_v at stride_dy]
+ *   out   dq: T [batch, heads, q_len, d_k at stride_dq], may be NULL
+ *   out   dk: T [batch, kv_heads, k_len, d_k at stride_dk], may be NULL
+ *   out   dv: T [batch, kv_heads, k_len, d_v at stride_dv], may be NULL
+ *   out   dbias: T [batch, heads, q_len, k_len], may be NULL
+ *   out   dsinks: f32 [heads], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dbias, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* bias, const void* mask, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dbias, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, const int64_t* stride_dy, const int64_t* stride_dq, const int64_t* stride_dk, const int64_t* stride_dv, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_varlen_{T}  (T: f32 f16 bf16 f64)
+ * attention of sequences in one tensor: sequence b has rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q and
+ * cu_seqlens_k[b] to cu_seqlens_k[b + 1] of k and v, any number from 0 on, and its own shift. A sequence longer
+ * than max_q_len or max_k_len is cut there. Offsets are clamped to the rows that there are. Rows that no sequence
+ * has become 0, lse -inf.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: T.compute [heads, total_q], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
+ * attention_varlen_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of attention_varlen from its y and lse, and the same scalars, offsets and other operands. dk and dv
+ * are sums over the query heads of a group. Each may be NULL; without sinks dsinks is 0. Rows that no sequence has
+ * become 0.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    cu_seqlens_q: i32 [offsets]
+ *   in    cu_seqlens_k: i32 [offsets]
+ *   in    slopes: f32 [heads], may be NULL
+ *   in    sinks: f32 [heads], may be NULL
+ *   in    seed: i64 [1], may be NULL
+ *   in    y: T [total_q, heads, d_v]
+ *   in    lse: T.compute [heads, total_q]
+ *   in    dy: T [total_q, heads, d_v]
+ *   out   dq: T [total_q, heads, d_k], may be NULL
+ *   out   dk: T [total_k, kv_heads, d_k], may be NULL
+ *   out   dv: T [total_k, kv_heads, d_v], may be NULL
+ *   out   dsinks: f32 [heads], may be NULL
+ *   limits: softcap is >= 0; dropout is in [0, 1)
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, void* dq, void* dk, void* dv, void* dsinks, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout, const void* q, const void* k, const void* v, const void* cu_seqlens_q, const void* cu_seqlens_k, const void* slopes, const void* sinks, const void* seed, const void* y, const void* lse, const void* dy, const void* dq, const void* dk, const void* dv, const void* dsinks);
+BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
+
+/*
  * hyper_connection_{T}_bf16  (T: f32 f16 bf16)
  * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
  * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
@@ -337,7 +624,7 @@ BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(i
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   limits: softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -364,7 +651,7 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t 
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   limits: softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -388,7 +675,7 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   limits: softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -440,7 +727,7 @@ BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_can_implement(int3
  *   in    k_offsets: i32 [offset_count]
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   limits: softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -508,7 +795,7 @@ BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_can_implement(
 /*
  * rope_{T}  (T: f32 f16 bf16 f64)
  * Rotary position embedding (Su et al. 2021) of the pairs of features 2i and 2i + 1: y[2i] = x[2i] cos - x[2i + 1]
- * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the place in the
+ * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the index in the
  * sequence where pos_default_flag is not 0, and positions may be NULL then; else positions[s]. Angles are exact to
  * a few units of the compute type's last place at any position. A base that is not positive and finite gives what
  * pow() makes of it. y may be x.
@@ -585,7 +872,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(in
  * rope_half_{T}  (T: f32 f16 bf16 f64)
  * Rotary position embedding (Su et al. 2021) of the pairs of features i and i + head_dim / 2 (GPT-NeoX, Llama):
  * y[i] = x[i] cos - x[i + head_dim / 2] sin, y[i + head_dim / 2] = x[i + head_dim / 2] cos + x[i] sin of the angle
- * pos base^(-2i / head_dim). pos is the place in the sequence where pos_default_flag is not 0, and positions may
+ * pos base^(-2i / head_dim). pos is the index in the sequence where pos_default_flag is not 0, and positions may
  * be NULL then; else positions[s]. Angles are exact to a few units of the compute type's last place at any
  * position. A base that is not positive and finite gives what pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
@@ -1144,6 +1431,279 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
 
 /*
+ * sdpa_{T}  (T: f32 f16 bf16 f64)
+ * attn = softmax(scale q k^T + mask) along the keys, y = attn v. The mask is read if has_mask is not 0. With
+ * is_causal not 0 query i sees keys j <= i (the upper left corner), whatever the mask holds elsewhere. A row that
+ * sees no key has attn = 0 and y = 0. Without keys y is 0.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    mask: T [batch, heads, mask_rows, k_len]
+ *   out   attn: T [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t has_mask);
+
+/*
+ * sdpa_{T}_strided  (T: f32 f16 bf16 f64)
+ * sdpa on operands with strides of batch, heads and rows, whose rows are contiguous. Strides of 0 broadcast q, k
+ * or v. mask and attn are contiguous; stride_mask is not read.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_mask: i64 [3]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   in    mask: T [batch, heads, mask_rows, k_len with contiguous rows]
+ *   out   attn: T [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, void* attn, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask, const void* q, const void* k, const void* v, const void* mask, const void* attn, const void* y);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_mask, const int64_t* stride_y, float scale, int32_t is_causal, int32_t has_mask);
+
+/*
+ * sdpa_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of sdpa from attn: dV = attn^T dy, dS = attn (dA - rowsum(attn dA)) with dA = dy v^T, dQ = scale dS k,
+ * dK = scale dS^T q. dscores_ws receives dS, which is the mask's gradient; dA and dS are rounded to T. Without
+ * keys dQ is 0, without queries dK and dV are.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    attn: T [batch, heads, q_len, k_len]
+ *   in    dy: T [batch, heads, q_len, d_v]
+ *   out   dscores_ws: T [batch, heads, q_len, k_len]
+ *   out   dQ: T [batch, heads, q_len, d_k]
+ *   out   dK: T [batch, heads, k_len, d_k]
+ *   out   dV: T [batch, heads, k_len, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+
+/*
+ * sdpa_backward_{T}_strided  (T: f32 f16 bf16 f64)
+ * sdpa_backward on operands with strides of batch, heads and rows, whose rows are contiguous; attn and dscores_ws
+ * are contiguous. dK is overwritten, but where stride_k[1] is 0, so that all heads share k, it is added to: the
+ * caller clears it first. stride_dK[1] may be 0 then too, and dK is the sum over the heads. The same holds for v
+ * and dV. Sums have a fixed order.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_dy: i64 [3]
+ *   host  stride_dQ: i64 [3]
+ *   host  stride_dK: i64 [3]
+ *   host  stride_dV: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   in    attn: T [batch, heads, q_len, k_len]
+ *   in    dy: T [batch, heads, q_len, d_v at stride_dy]
+ *   out   dscores_ws: T [batch, heads, q_len, k_len]
+ *   out   dQ: T [batch, heads, q_len, d_k at stride_dQ]
+ *   inout dK: T [batch, heads, k_len, d_k at stride_dK]
+ *   inout dV: T [batch, heads, k_len, d_v at stride_dV]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f32_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, void* dscores_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_backward_f64_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_dy, const int64_t* stride_dQ, const int64_t* stride_dK, const int64_t* stride_dV, float scale, const void* q, const void* k, const void* v, const void* attn, const void* dy, const void* dscores_ws, const void* dQ, const void* dK, const void* dV);
+
+/*
+ * flash_sdpa_{T}  (T: f32 f16 bf16 f64)
+ * y = softmax(scale q k^T) v along the keys, without storing the probabilities (Dao et al. 2022), and lse, the
+ * natural logarithm of the sum of a row's exponentials, rounded to T. With is_causal not 0 query i sees keys j <=
+ * i (the upper left corner). A row that sees no key has y = 0 and lse = -inf. attention_{T} has lse in f32.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of flash_sdpa from its y and lse: P = exp(scale q k^T - lse), dS = P (dy v^T - D) with D = rowsum(y
+ * dy), dQ = scale dS k, dK = scale dS^T q, dV = P^T dy. d_ws receives D, rounded to T. lse of f16 and bf16 was
+ * rounded, so that a row of P sums to 1 up to |lse| eps(T) / 2; attention_backward_{T} takes lse in f32. Without
+ * keys dQ is 0, without queries dK and dV are.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    y: T [batch, heads, q_len, d_v]
+ *   in    lse: T [batch, heads, q_len]
+ *   in    dy: T [batch, heads, q_len, d_v]
+ *   out   d_ws: T [batch, heads, q_len]
+ *   out   dQ: T [batch, heads, q_len, d_k]
+ *   out   dK: T [batch, heads, k_len, d_k]
+ *   out   dV: T [batch, heads, k_len, d_v]
+ *   workspace optional: of sums that several blocks share
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f32_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f64_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, void* d_ws, void* dQ, void* dK, void* dV, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* dy, const void* d_ws, const void* dQ, const void* dK, const void* dV);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_sm89_{T}  (T: f16 bf16)
+ * Another name of flash_sdpa_{T}; it runs on every chip.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_f16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_bf16_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * flash_sdpa_sm89_{T}_strided  (T: f16 bf16)
+ * flash_sdpa on operands with strides of batch, heads and rows, whose rows are contiguous and may begin anywhere.
+ * Strides of 0 broadcast q, k or v; lse is contiguous.
+ *   host  stride_q: i64 [3]
+ *   host  stride_k: i64 [3]
+ *   host  stride_v: i64 [3]
+ *   host  stride_y: i64 [3]
+ *   in    q: T [batch, heads, q_len, d_k at stride_q]
+ *   in    k: T [batch, heads, k_len, d_k at stride_k]
+ *   in    v: T [batch, heads, k_len, d_v at stride_v]
+ *   out   y: T [batch, heads, q_len, d_v at stride_y]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_f16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_f16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_flash_sdpa_sm89_bf16_strided_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, const int64_t* stride_q, const int64_t* stride_k, const int64_t* stride_v, const int64_t* stride_y, float scale, int32_t is_causal);
+
+/*
+ * sdpa_{T}_arbmask  (T: f32 f16 bf16 f64)
+ * flash_sdpa with a mask of f32 that is added to scale q k^T; -inf hides a key. The causal mask hides keys
+ * whatever the mask holds.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    mask: f32 [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_arbmask_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* mask, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_arbmask_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t is_causal);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_arbmask_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, float scale, int32_t is_causal);
+
+/*
+ * sdpa_{T}_block_sparse  (T: f32 f16 bf16 f64)
+ * flash_sdpa over the blocks of block_size x block_size scores whose byte in block_pattern is not 0, query block
+ * first; block_size is >= 1, else status 3. The causal mask applies within blocks. A row that sees no key has y =
+ * 0 and lse = -inf.
+ *   in    q: T [batch, heads, q_len, d_k]
+ *   in    k: T [batch, heads, k_len, d_k]
+ *   in    v: T [batch, heads, k_len, d_v]
+ *   in    block_pattern: u8 [batch, heads, query_blocks, key_blocks]
+ *   out   y: T [batch, heads, q_len, d_v]
+ *   out   lse: T [batch, heads, q_len]
+ *   limits: block_size is >= 1
+ *   workspace optional: of the kernels that split the keys
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f32_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f32_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f32_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f16_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f16_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f16_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_bf16_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_bf16_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_bf16_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal, const void* q, const void* k, const void* v, const void* block_pattern, void* y, void* lse, void* workspace, uint64_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_can_implement(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size);
+BARACUDA_API size_t baracuda_kernels_sdpa_f64_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+BARACUDA_API uint64_t baracuda_kernels_sdpa_f64_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
+
+/*
  * flash_decoding_{T}_run
  * attention_decode in the reference's order of arguments: a is the f32 weights [batch, heads, k_len] and a_mean
  * their mean over the heads; both may be NULL, a only with a_mean. A workspace of
@@ -1167,6 +1727,32 @@ BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_can_implement(int32_t 
  */
 BARACUDA_API size_t baracuda_kernels_flash_decoding_f16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
 BARACUDA_API size_t baracuda_kernels_flash_decoding_bf16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * fa2_sdpa_lse_size
+ * The elements of softmax_lse of fa2_sdpa_{T}, batch num_heads seq_q; 0 if one is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
+
+/*
+ * fa2_sdpa_varlen_lse_size
+ * The elements that FlashAttention-2 takes for softmax_lse of fa2_sdpa_varlen_{T}, num_heads (total_q + 128
+ * batch); 0 if one is 0 or less. Only the first num_heads total_q are used.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
+
+/*
+ * fa2_sdpa_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_backward_{T}; 0 if an extent is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
+
+/*
+ * fa2_sdpa_varlen_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_varlen_backward_{T}; 0 if an extent is 0 or
+ * less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
 
 /*
  * mhc_layer_static_bf16_create
@@ -1977,7 +2563,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
  *   out   db: T [shape], may be NULL, may be dy, a or b
  *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
  *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_mul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* a, const void* b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -2153,7 +2739,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f64_can_implement(in
  *   in    dy: T [shape]
  *   in    b: i32 [shape]
  *   out   da: T [shape], may be dy or b
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_b, const int64_t* stride_da, const void* dy, const void* b, void* da, void* workspace, size_t workspace_bytes, void* stream);
@@ -2741,7 +3327,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_sub_backward_f64_can_implement(int6
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -4438,7 +5024,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -4521,7 +5107,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f64_can_impleme
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -4629,7 +5215,7 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
  *   out   dweight: T [scalar_weight ? 1 : channel_extent], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
  *   limits: channel_stride is >= 1; numel is a multiple of channel_stride * channel_extent; channel_extent is >= 1
- *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums of dweight; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_run(int64_t numel, int64_t channel_stride, int32_t channel_extent, int32_t scalar_weight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -4661,7 +5247,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
  *   out   dx: T [shape], may be NULL, may be dy or x
  *   out   dweight: T [shape], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_weight, const int64_t* stride_dx, const int64_t* stride_dweight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -4973,7 +5559,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
  *   others.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, void* workspace, size_t workspace_bytes, void* stream);
@@ -5057,7 +5643,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -5142,7 +5728,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -6256,7 +6842,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_strided_can_implement(int64
 
 /*
  * unary_{F}_backward_{T}  (T: f32 f16 bf16 f64)
- * dx from dy and saved, which is the input x of unary_{F} or, where the line says so, its output y. dx may be dy
+ * dx from dy and saved, which is the input x of unary_{F} or, where the list says so, its output y. dx may be dy
  * or saved.
  *   neg               -dy
  *   abs               dy sign(x)
@@ -8785,7 +9371,7 @@ BARACUDA_API int32_t baracuda_kernels_where_backward_f64_can_implement(int64_t n
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* cond, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -9658,7 +10244,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_bf16_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9681,7 +10267,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9707,7 +10293,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9747,7 +10333,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9770,7 +10356,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9796,7 +10382,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9836,7 +10422,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9853,7 +10439,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9874,7 +10460,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9896,7 +10482,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9913,7 +10499,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9934,7 +10520,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9955,7 +10541,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9972,7 +10558,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9992,7 +10578,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10013,7 +10599,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10030,7 +10616,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10050,7 +10636,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10071,7 +10657,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -10089,7 +10675,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10113,7 +10699,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of few results and large k, for partial sums of split-K; on the CPU of large products, for packed operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10154,7 +10740,7 @@ BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m
  *   out   dbias: T [n], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: dy weight, dweight: dy x, dbias:
  *   dy.
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
@@ -10183,7 +10769,7 @@ BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t
  *   out   da: T [batch, m, k], may be NULL
  *   out   db: T [batch, k, n], may be NULL
  *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b, db: dd a.
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -10219,7 +10805,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
  *   out   d: T [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10249,7 +10835,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
  *   out   d: T [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10270,7 +10856,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_tf32_workspace_size(int32_t m
  *   in    r: U [batch, m, n], may be NULL
  *   out   z: U [batch, m, n], may be NULL
  *   out   d: U [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10319,7 +10905,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, i
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10374,7 +10960,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10429,7 +11015,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10484,7 +11070,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10538,7 +11124,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_imple
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10552,9 +11138,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e5m2_workspace_size(int32_t m
  * grouped_gemm_{T}  (T: f32 f16 bf16)
  * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
  * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
- * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
- * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
- * and bf16 are summed in f32.
+ * like. offsets has groups + 1 entries. Rows of no group have empty sums, offsets outside [0, m] count as its
+ * ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16 and
+ * bf16 are summed in f32.
  *   in    a: T [m, k]
  *   in    b: T [groups, k, n]
  *   in    offsets: i32 [offset_count]
@@ -10679,7 +11265,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10811,7 +11397,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10871,7 +11457,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_impleme
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10883,13 +11469,13 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int
 
 /*
  * gemm_dense_{T}_i32  (T: i8 u8)
- * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 terms of i8 or 33025 of u8,
- * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a
- * is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
+ * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 K elements of i8 or 33025 of
+ * u8, are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3:
+ * a is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   out   d: i32 [batch, m, n]
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -11225,13 +11811,13 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bin_workspace_size(int32_t m, in
  * product, within [0, m], [0, n] and [0, k] of the call, outside of which the ends count; where it is NULL all are
  * of m, n and k, and what lies in d beyond a product's m and n stays as it is. Addresses are multiples of the
  * element's size and those of d lie apart: that is not checked; of products without results they are not read, and
- * of those without terms a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU
- * then copies 16 bytes at a time, where lda and ldb are such too; 0 where they may not be.
+ * with k 0 a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU then copies 16
+ * bytes at a time, where lda and ldb are such too; 0 where they may not be.
  *   in    a_pointers: T.address [batch], i64 addresses of each a (in)
  *   in    b_pointers: T.address [batch], i64 addresses of each b (in)
  *   in    sizes: i32 [batch, 3], may be NULL
  *   in    d_pointers: T.address [batch], i64 addresses of each d (inout)
- *   workspace optional: on the CPU of large products, for packed factors, where there are no sizes; of few results and many terms for parts of their sums
+ *   workspace optional: on the CPU of large products, for packed operands, where there are no sizes; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
@@ -11274,23 +11860,23 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
 /*
  * gemm_scaled_{T}_{U}  (T: fp8e4m3 fp8e5m2 i8, U: f32 f16 bf16)
  * d[i, j] = alpha sum over k of (sa a[i, k]) (sb b[k, j]) + beta d[i, j] + bias[j]; with beta 0 d is not read.
- * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 terms: a_scale[i,
- * k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales of NULL
- * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
- * n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are added; of i8
- * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once. backend: 0 the faster, 1
- * this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and rows at
- * multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4 kernels of
- * warpgroups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and k and 64
- * tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what 32 terms
- * at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
+ * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 K elements:
+ * a_scale[i, k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales
+ * of NULL are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b
+ * is [k, n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are
+ * added; of i8 up to 32768 K elements, and blocks, are summed exactly on a GPU. Results are rounded once. backend:
+ * 0 the faster, 1 this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and
+ * rows at multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4
+ * kernels of warpgroups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and
+ * k and 64 tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what
+ * 32 K elements at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    a_scale: f32 [a_scales], may be NULL
  *   in    b_scale: f32 [b_scales], may be NULL
  *   in    bias: U [n], may be NULL
  *   inout d: U [m, n]
- *   workspace optional: for cuBLASLt; on a GPU, of large products for factors turned along k; of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: for cuBLASLt; on a GPU, of large products for K-major copies of operands; of few results and large k, for partial sums of split-K; on the CPU of large products, for packed operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
@@ -11324,14 +11910,14 @@ BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t 
 /*
  * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
  * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
- * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
- * low half of its word: bits 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which
+ * adjacent elements of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in
+ * the low half of its word: bits 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which
  * stays where they are equal. k must be a multiple of 8; with k 0 y is zeros.
  *   in    x: T [n, k]
  *   in    w_compressed: T [m, half_k]
  *   in    w_metadata: u16 [m, words]
  *   out   y: T [n, m]
- *   workspace optional: of more than eight rows of x, for the weights as a dense matrix or, on the CPU, for packed factors; without it the product is slow
+ *   workspace optional: of more than eight rows of x, for the weights as a dense matrix or, on the CPU, for packed operands; without it the product is slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
@@ -11349,8 +11935,8 @@ BARACUDA_API uint64_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_bytes(i
 
 /*
  * gemm_{T}_sparse24_inflate  (T: f32 f16 bf16)
- * The weights of gemm_{T}_sparse24_gemm as a dense matrix: of every four neighbours of a row the two that are
- * kept, and zeros. k must be a multiple of 8.
+ * The weights of gemm_{T}_sparse24_gemm as a dense matrix: of every four adjacent elements of a row the two that
+ * are kept, and zeros. k must be a multiple of 8.
  *   in    w_compressed: T [m, half_k]
  *   in    w_metadata: u16 [m, words]
  *   out   w_dense: T [m, k]
@@ -11366,12 +11952,12 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_inflate_can_implement(i
 /*
  * int4_marlin_gemm_{T}  (T: f16)
  * c[m, n] = sum over k of a[m, k] s[k / groupsize, n] (q[k, n] - 8), in f32, with q of four bits and s in Marlin's
- * layouts. b has, for each 16 terms and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2 r, 2
- * r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j on,
- * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns at index 8 i + j that of
- * column i + 8 j; groupsize -1 is one scale for a column, at index 8 i + j of each 32 that of column 2 i + (0 1 8
- * 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1. max_par
- * must be > 0 and has no effect, and workspace, for locks, is not looked at.
+ * layouts. b has, for each 16 K elements and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2
+ * r, 2 r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j
+ * on, numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns at index 8 i + j
+ * that of column i + 8 j; groupsize -1 is one scale for a column, at index 8 i + j of each 32 that of column 2 i +
+ * (0 1 8 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1.
+ * max_par must be > 0 and has no effect, and workspace, for locks, is not looked at.
  *   in    a: T [M, K]
  *   in    b: i32 [strips, words]
  *   out   c: T [M, N]
@@ -13032,7 +13618,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for the backward probabilities of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -13102,7 +13688,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for the backward probabilities of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -13138,7 +13724,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_workspa
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13159,7 +13745,7 @@ BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, 
  * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
  * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
  * and those are taken. A gradient may be an input of its dtype and length. The gradient of target is that of pred
- * with the two in each other's place.
+ * with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13184,7 +13770,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13205,7 +13791,7 @@ BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, i
  * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
  * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
  * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
- * gradient of target is that of pred with the two in each other's place.
+ * gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13231,7 +13817,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13252,7 +13838,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t n
  * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length. The gradient of target is that of pred with the two in each other's place.
+ * and length. The gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13278,7 +13864,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13299,7 +13885,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel
  * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length. The gradient of target is that of pred with the two in each other's place.
+ * and length. The gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13325,7 +13911,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int6
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13371,7 +13957,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13417,7 +14003,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13462,7 +14048,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int
  *   in    t: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13511,7 +14097,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_imple
  *   in    target: i64 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13559,7 +14145,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13602,7 +14188,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_impleme
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13612,7 +14198,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_param_f64_workspace_size(int
 /*
  * loss_smooth_l1_param_backward_{T}  (T: f64)
  * As loss_smooth_l1_backward, with param in f64: a float would make an error of its own. The gradient of target is
- * that of pred with the two in each other's place.
+ * that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13630,7 +14216,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13640,7 +14226,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_param_f64_workspace_size(int64_t
 /*
  * loss_huber_param_backward_{T}  (T: f64)
  * As loss_huber_backward, with param in f64: a float would make an error of its own. The gradient of target is
- * that of pred with the two in each other's place.
+ * that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13659,7 +14245,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implemen
  *   in    t: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13688,7 +14274,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_can
  *   in    target: i64 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13715,7 +14301,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_ca
  *   in    target: i32 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f32_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13867,7 +14453,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(i
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13915,7 +14501,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implemen
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13936,7 +14522,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_
  * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
  * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
  * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
- * gradient of target is that of input with the two in each other's place.
+ * gradient of target is that of input with the two exchanged.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -13962,7 +14548,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_impleme
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13972,7 +14558,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(
 /*
  * loss_gaussian_nll_param_backward_{T}  (T: f64)
  * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
- * is that of input with the two in each other's place.
+ * is that of input with the two exchanged.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -13995,7 +14581,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_i
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14043,7 +14629,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_can_imp
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14071,7 +14657,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f64_workspace_size(i
  *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
  *   out   out: T [results]
  *   limits: weight_extent is >= 1; pos_weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14120,7 +14706,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14168,7 +14754,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implem
  *   in    weight: T.compute [weight_extent], may be NULL
  *   out   out: T [results]
  *   limits: weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14216,7 +14802,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_can_impleme
  *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14261,7 +14847,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_im
  *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14306,7 +14892,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_ca
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14357,7 +14943,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_
  *   out   out: T [results]
  *   out   divisor: f64 [1]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
@@ -16951,8 +17537,8 @@ BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f64_can_implement(int6
 
 /*
  * reduce_mean_backward_{T}  (T: f32 f16 bf16 f64)
- * dx = dy inv_extent, rounded once, where inv_extent is 1 over the number of terms; stride_dy is 0 along the axes
- * that were reduced.
+ * dx = dy inv_extent, rounded once, where inv_extent is 1 over the number of summands; stride_dy is 0 along the
+ * axes that were reduced.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
@@ -21013,8 +21599,8 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c64_can_implement(in
 /*
  * pad_reflect_backward_{T}  (T: f32 f16 bf16 f64)
  * dx[c] = the sum of the elements of dy to which pad_reflect copied x[c]; 0 where there is none, after a crop. A
- * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that place, bit for
- * bit.
+ * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that position, bit
+ * for bit.
  *   host  input_shape: i32 [rank]
  *   host  output_shape: i32 [rank]
  *   host  pad_low: i32 [rank]
@@ -21102,7 +21688,7 @@ BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t 
 
 /*
  * col2im_{T}  (T: f32 f16 bf16 f64)
- * dx[c] = the sum of dy over the places to which im2col copied x[c], in f32 (f64 for f64), in a fixed order and
+ * dx[c] = the sum of dy over the positions to which im2col copied x[c], in f32 (f64 for f64), in a fixed order and
  * rounded once: 0 where there is none, and the very element of dy where there is one. The adjoint of im2col, and a
  * fold of columns into images.
  *   host  input_shape: i32 [rank]
@@ -21581,7 +22167,7 @@ BARACUDA_API int32_t baracuda_kernels_entmax15_f64_can_implement(int64_t numel, 
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape], may be dy or y
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -21677,7 +22263,7 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_workspac
  *   out   y: T [shape], may be x or bias
  *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more; query_offset is in [-2^32,
  *     2^32]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -21789,7 +22375,7 @@ BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f64_workspace_s
  *   out   y: T [shape], may be x
  *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
  *     stride_y[softmax_axis]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -21896,7 +22482,7 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_f64_strided_workspace_size(int6
  *   out   dx: T [shape], may be dy or y
  *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
  *     is stride_y[softmax_axis]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -22151,7 +22737,7 @@ BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: f32 [shape]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);

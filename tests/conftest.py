@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import Op, ops
+from baracuda._library.op_table import Op, ops
+from baracuda._library.param import symbol_of
 from harness import SANITIZED
 from naming import OpsOfRow
 
@@ -83,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     info, left_out = bk.default_library().build_info, set()
     if {"families", "dtypes"} & info.keys():
         symbols = set(bk.default_library().symbols())
-        left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
+        left_out |= {op for op in ops() if symbol_of(op, "run") not in symbols}
     dtypes = {*(config.getoption("--dtypes") or "").split()}
     if config.getoption("--op-a-row"):
         left_out |= ops().keys() - one_a_row(ops().keys() - left_out, dtypes)

@@ -3,7 +3,7 @@
 
 import baracuda as bk
 from baracuda import _ffi
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 
 SUM = bk.EmbeddingBagMode.SUM
 LERP = bk.BinaryKind.LERP

@@ -134,7 +134,7 @@ def gemm_3xtf32(e, f):
 
 
 @bound
-def attention(e, f):
+def served_attention(e, f):
     """Weighted means of `count` values, of `magnitude` in sum: an error of a score, of `divided` units, is a relative
     one of its weight and of the sum of weights; kernels of 16-bit dtypes round weights, which their sum does not
     see."""
@@ -272,6 +272,22 @@ def sparsemax(e, f):
     """Sparsemax: distances from the largest logit, of which those that count are below 1: a sum of `count`, over their
     number."""
     return (summation(e.count) + 4) * f.u * e.magnitude
+
+
+@bound
+def attention(e, f):
+    """A sum of `count` products of probabilities, `divided` of whose magnitude comes with the roundings of a score: of a
+    sum over the head dimension, times an exponential. Kernels of 16 bits round probabilities to storage before the second
+    product, as the FlashAttention papers do; 3xTF32 drops a few parts in 2^22 of each product."""
+    stored = 2 * f.s + 2.0**-16 if f.s != f.u else 16 * f.u
+    return (1.2 * (e.count + 16) * f.u + stored) * e.magnitude + 2 * f.u * e.divided + f.tiny * (e.magnitude > 0)
+
+
+@bound
+def log_sum(e, f):
+    """The logarithm of a sum of exponentials: roundings of scores and of the sum in `magnitude`; `divided` is 1 where
+    the exponentials are those of 16-bit types, within 2^-17."""
+    return 2 * f.u * e.magnitude + 2.0**-16 * e.divided
 
 
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:

@@ -7,13 +7,16 @@ The header and the tests read it. Limits of all extents, axes, ranks, strides an
 from abi_row import Row
 
 LIMITS = {
+    "alibi_batch_stride": ">= 0",
     "blank": "in [0, num_classes)",
+    "block_size": ">= 1",
     "channel_extent": ">= 1",
     "channel_stride": ">= 1; numel is a multiple of channel_stride * channel_extent",
     "channels_last": "0 or 1",
     "d": "even, >= 2",
     "dilation": "of each entry >= 1",
     "dims": "each axis once",
+    "dropout": "in [0, 1)",
     "dx_half_offset": "not 0 where the halves have elements, at most 2^47 bytes either way",
     "group_kind": "0 or 1",
     "h": ">= 1",
@@ -40,6 +43,7 @@ LIMITS = {
     "softmax_stride_dy": "stride_dy[softmax_axis]",
     "softmax_stride_x": "stride_x[softmax_axis]",
     "softmax_stride_y": "stride_y[softmax_axis]",
+    "softcap": ">= 0",
     "source_offset": "in [-2^47, 2^47]",
     "split_offset": "in [0, the extent along concat_dim]",
     "steps": "of each entry >= 1",
@@ -53,6 +57,12 @@ LIMITS = {
 }
 
 
+# Rows whose names begin so have other limits of some names; empty where there is none.
+ATTENTION = ("sdpa", "flash_sdpa", "fa2_sdpa", "attention")
+OF_ATTENTION = {"is_causal": "", "head_dim": ">= 1"}
+
+
 def limits_of(row: Row) -> dict[str, str]:
     """Limits of a row's scalars and host arrays."""
-    return {p.name: LIMITS[p.name] for p in row.problem if p.name in LIMITS and p.role != "stride"}
+    limits = LIMITS | OF_ATTENTION if row.pattern.startswith(ATTENTION) else LIMITS
+    return {p.name: limits[p.name] for p in row.problem if limits.get(p.name) and p.role != "stride"}

@@ -12,16 +12,17 @@ from typing import Any, NamedTuple
 
 def _of_package(name: str) -> types.ModuleType:
     """Imports a module of the package alone: the package needs the generated modules."""
-    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / f"{name}.py"
+    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / "_library" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_param = _of_package("_param")
+_param = _of_package("param")
 
-PREFIX = "baracuda_kernels_"
+PREFIX = _param.PREFIX
+symbol_of = _param.symbol_of
 C_TYPES = {
     "f64": "double", "f32": "float", "f16": "bk::f16", "bf16": "bk::bf16",
     "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
@@ -115,10 +116,6 @@ class Function(NamedTuple):
     @property
     def arguments(self) -> str:
         return ", ".join(re.findall(r"(\w+)(?:,|$)", self.params))
-
-    @property
-    def unit(self) -> str:
-        return f"{self.family}.{self.table}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,11 +229,11 @@ class Row:
         """Yield (result type, function name, parameter list) of one instance's functions."""
         size_type = self.bytes_type or "size_t"
         tail = ["void* stream"] if self.is_bare else ["void* workspace", f"{size_type} workspace_bytes", "void* stream"]
-        yield "int32_t", f"{PREFIX}{op}_run", ", ".join([p.prototype(slots) for p in self.params] + tail)
+        yield "int32_t", symbol_of(op, "run"), ", ".join([p.prototype(slots) for p in self.params] + tail)
         check = ", ".join(p.prototype(slots, const=p.name not in self.mutable_checks) for p in self.check_params)
-        yield "int32_t", f"{PREFIX}{op}_can_implement", check
+        yield "int32_t", symbol_of(op, "can_implement"), check
         if self.workspace:
             size = ", ".join(p.prototype(slots) for p in self.size_params)
-            yield "size_t", f"{PREFIX}{op}_workspace_size", size
+            yield "size_t", symbol_of(op, "workspace_size"), size
             if self.bytes_type:
-                yield self.bytes_type, f"{PREFIX}{op}_workspace_bytes", size
+                yield self.bytes_type, symbol_of(op, "workspace_bytes"), size

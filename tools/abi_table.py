@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the op tables native/<family>/*.abi.
+"""Reads the op tables of native/<family>/ and of its subfolders.
 
 A table is an INI file. A section describes symbols that differ only in dtypes and in the applied function: one row, or
 two of a pointwise op, which has a form for contiguous and one for strided operands. The section's name is the template
-of the symbols' names; text behind a space distinguishes rows with one template. Row names are unique over all tables.
+of the symbols' names; text behind a space distinguishes rows with one template. Row names are unique over all tables. A
+template that ends with _v2 is of the symbols <op>_run_v2, <op>_can_implement_v2 and so on.
 
 Symbols:
 
@@ -11,7 +12,7 @@ F              functions, one per line: `elu(p0=1)  formula => gradient`; defaul
                A gradient that begins with `saves y:` reads the output y, with `saves nothing:` only dy; all others read
                the input. A line `power.h:` names the header in the family's functors/ that has the classes of the
                functions below it
-gradients_of   a row of this table, or `table.abi row` of another: this row has the gradients of its
+gradients_of   a row of this table, or `table.abi row` of one beside it: this row has the gradients of its
                functions, and the functions of F
 T, U, I, O     dtypes of the slots; in a name `{T}` and `{U}` stand for the dtype, `{I}` for "", "_i64idx" or "_u8idx",
                and `{O}`, the dtype of offsets next to indices, for "" or "_i64off"
@@ -97,7 +98,7 @@ A section with `function` is no row but C functions of other shapes, one for eac
 function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
 template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
                result is int32_t
-include, doc   as in a row; the functions are in the translation unit of the table, which has rows too
+include, doc   as in a row; the functions are in the translation unit of the first row of the table
 """
 
 import ast
@@ -125,7 +126,7 @@ OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # key
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
-SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"
+SUMS_WORKSPACE = "partial sums over broadcast axes; with NULL sums are not split, and long ones are slow"
 SUMS = (
     ". A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64) and in a fixed order; it must not "
     "be an input."
@@ -412,8 +413,8 @@ def described(
 class Section:
     """One section of a table, with inherited keys."""
 
-    def __init__(self, path: pathlib.Path, name: str, section: dict[str, str]) -> None:
-        self.path, self.name, self.section = path, name, section
+    def __init__(self, path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> None:
+        self.path, self.family, self.name, self.section = path, family, name, section
         self.slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
         if unknown := set(section) - KEYS - set(self.slots):
             raise TableError(f"unknown key {sorted(unknown)[0]!r}")
@@ -512,7 +513,7 @@ class Section:
             inputs = tuple(p.name for p in flat_params(section["pointwise"]) if p.name in order)
             doc = described(pattern, params, in_place, sums=sums, reordered=inputs != order)
         return Row(
-            family=self.path.parent.name, table=self.path.stem,
+            family=self.family, table=self.path.stem,
             name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section,
@@ -553,7 +554,7 @@ def read_sections(path: pathlib.Path) -> dict[str, dict[str, str]]:
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
-def read_table(path: pathlib.Path) -> list[Row]:
+def read_table(path: pathlib.Path, family: str) -> list[Row]:
     sections = read_sections(path)
     rows = []
     for name, section in sections.items():
@@ -562,34 +563,44 @@ def read_table(path: pathlib.Path) -> list[Row]:
         try:
             if "like" in section:
                 section = merged(section, sections[section["like"]])
-            rows += Section(path, name, section).rows()
+            rows += Section(path, family, name, section).rows()
         except (TableError, KeyError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else error
             raise TableError(f"{path.name} [{name}]: {what}") from None
     return rows
 
 
-def read_function(path: pathlib.Path, name: str, section: dict[str, str]) -> Function:
+def table_paths() -> dict[tuple[str, str], pathlib.Path]:
+    """The tables by family and name, in the order of the header: those in a folder of native/ and in its subfolders."""
+    found: dict[tuple[str, str], pathlib.Path] = {}
+    for folder in sorted(path for path in (ROOT / "native").iterdir() if path.is_dir()):
+        for path in sorted((*folder.glob("*.abi"), *folder.glob("*/*.abi")), key=lambda path: path.name):
+            if found.setdefault((folder.name, path.stem), path) != path:
+                raise TableError(f"{path.name} is twice in native/{folder.name}")
+    return found
+
+
+def read_function(path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> Function:
     slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
     m = re.fullmatch(r"(\w+\*?) ?\((.*)\)", " ".join(section["function"].split()))
     if not m or set(section) - set(slots) - {"function", "template", "include", "doc"}:
         raise TableError(f"{path.name} [{name}]: a function is 'result (parameters)', with template, include and doc")
     includes, doc = tuple(section["include"].split()), " ".join(section["doc"].split())
-    return Function(path.parent.name, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
+    return Function(family, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
 
 
 def read_functions() -> list[Function]:
     """The sections of all tables that are functions."""
     return [
-        read_function(path, name, section)
-        for path in sorted(ROOT.glob("native/*/*.abi"))
+        read_function(path, family, name, section)
+        for (family, _), path in table_paths().items()
         for name, section in read_sections(path).items()
         if "function" in section
     ]
 
 
 def read_all() -> list[Row]:
-    rows = [row for path in sorted(ROOT.glob("native/*/*.abi")) for row in read_table(path)]
+    rows = [row for (family, _), path in table_paths().items() for row in read_table(path, family)]
     names: dict[str, Row] = {}
     seen: dict[str, Row] = {}
     for row in rows:

@@ -325,14 +325,16 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
 Instance = tuple[str, Row, dict[str, str]]
 
 
-def functions_in(instances: list[Instance], dtypes: Sequence[str]) -> list[tuple[Function, str, str]]:
-    """The functions of the tables and dtypes in a library, each with its C name and what it calls."""
-    units = {row.unit_of(slots) for _, row, slots in instances}
+def functions_in(instances: list[Instance], dtypes: Sequence[str]) -> list[tuple[Function, str, str, str]]:
+    """The functions of the tables and dtypes in a library, each with its C name, what it calls and its unit."""
+    units: dict[tuple[str, str], str] = {}
+    for _, row, slots in instances:
+        units.setdefault((row.family, row.table), row.unit_of(slots))
     chosen = {*dtypes} - {OTHERS}
     return [
-        (function, name, callee)
+        (function, name, callee, units[function.family, function.table])
         for function in read_functions()
-        if function.unit in units
+        if (function.family, function.table) in units
         for name, choice, callee in function.instances()
         if not chosen or chosen.issuperset(choice)
     ]
@@ -399,8 +401,8 @@ def dtypes_of(row: Row, dtypes: list[str]) -> dict[str, list[str]]:
 def glue_files(instances: list[Instance], dtypes: Sequence[str] = ()) -> dict[str, str]:
     units = collections.defaultdict(list)
     functions = collections.defaultdict(list)
-    for function, name, callee in functions_in(instances, dtypes):
-        functions[f"{function.unit}.cu"].append((function, name, callee))
+    for function, name, callee, unit in functions_in(instances, dtypes):
+        functions[f"{unit}.cu"].append((function, name, callee))
     for op, row, slots in instances:
         units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
     files = {}
@@ -427,7 +429,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
     instances = select(rows, families, dtypes)
     own = {name for name, _ in prototypes_of(PROLOGUE.read_text())}
     own |= {name for op, row, slots in instances for _, name, _ in row.prototypes(op, slots)}
-    own |= {name for _, name, _ in functions_in(instances, dtypes)}
+    own |= {name for _, name, _, _ in functions_in(instances, dtypes)}
     header = header_text(rows)
     symbols = [name for name, _ in prototypes_of(header) if name in own]
     restricted = {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
@@ -444,7 +446,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
 
 
 def oplist_text(rows: list[Row]) -> str:
-    """One tuple per row, with the fields of baracuda._optable.Row."""
+    """One tuple per row, with the fields of baracuda._library.op_table.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', ""]
     lines.append("ROWS: tuple[tuple[object, ...], ...] = (")
     for row in rows:

@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-from abi_row import BITS, C_TYPES, PREFIX, SLOTS, Param, Row, TableError
+from abi_row import BITS, C_TYPES, SLOTS, Param, Row, TableError, symbol_of
 from abi_table import read_all
 from gen_abi import comment, describe, write_if_changed
 
@@ -103,11 +103,11 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
     checks = ", ".join("nullptr" if p.is_pointer else argument(p, slots) for p in row.check_params)
     lines = [
         f"{template}inline status {name}_can_implement{types}({checked}) "
-        f"{{ return static_cast<status>({PREFIX}{op}_can_implement({checks})); }}"
+        f"{{ return static_cast<status>({symbol_of(op, 'can_implement')}({checks})); }}"
     ]
     if row.workspace:
         problem = ", ".join(parameter(p, slots) for p in row.size_params)
-        size = f"{PREFIX}{op}_workspace_size({', '.join(argument(p, slots) for p in row.size_params)})"
+        size = f"{symbol_of(op, 'workspace_size')}({', '.join(argument(p, slots) for p in row.size_params)})"
         lines.append(f"{template}inline std::size_t {name}_workspace_size{types}({problem}) {{ return {size}; }}")
     reserve, memory = "", "nullptr, 0"
     if row.workspace and not row.is_bare:
@@ -115,7 +115,7 @@ def instance(op: str, row: Row, slots: dict[str, str]) -> list[str]:
     params = ", ".join([*(parameter(p, slots) for p in row.params), "const launch& on = {}"])
     tail = ["on.stream.handle()"] if row.is_bare else [memory, "on.stream.handle()"]
     arguments = ", ".join([*(argument(p, slots) for p in row.params), *tail])
-    lines.append(f"inline void {name}({params}) {{ {reserve}detail::check({PREFIX}{op}_run({arguments})); }}")
+    lines.append(f"inline void {name}({params}) {{ {reserve}detail::check({symbol_of(op, 'run')}({arguments})); }}")
     return lines
 
 

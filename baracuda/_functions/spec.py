@@ -16,8 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._optable import Row, rows
-from baracuda._param import Param
+from baracuda._library.op_table import Row, rows
+from baracuda._library.param import Param
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
@@ -37,6 +37,9 @@ PLAN_ONLY = (
     "contiguize",
     "write_slice",
     "kv_cache",
+    "sdpa_",
+    "flash_sdpa",
+    "fa2_sdpa",
     "check_indices",
     "concat_",  # any number of arrays: baracuda.concatenation
     "reduce_{F}_backward_{T} moments",  # one axis only
@@ -118,7 +121,7 @@ class Spec:
     arrays: tuple[Argument, ...]
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    layout: str  # name of the shape rule (shape_rules.py)
+    layout: str  # name of the shape rule (shape_rules/infer.py)
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
     others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments
@@ -250,7 +253,7 @@ def _shape_rule(row: Row) -> str:
     if "num_indices" in names:
         return "rows_of_indices"
     if "num_page_ids" in names:
-        return "attention"
+        return "serving"
     return "pointwise" if "numel" in names else "named"
 
 

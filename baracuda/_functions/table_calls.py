@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
-from baracuda._optable import CallRow, Row, rows
+from baracuda._library.op_table import CallRow, Row, rows
 
 Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
-# Shape rule (shape_rules.py) -> parameters that identify its rows; the first match counts.
+# Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
@@ -28,6 +28,7 @@ _RULE_PARAMETERS = {
     "grouped_gemm_backward": ("groups", "offsets", "dd"), "grouped_gemm": ("groups", "offsets", "d"),
     "rope": ("head_dim", "base"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
     "rope_tables": ("places", "inner"),
+    "attention": ("kv_heads", "stride_bias"), "attention_varlen": ("kv_heads", "cu_seqlens_q"),
     "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter_backward": ("scatter_dim", "dupdates"),
     "scatter": ("scatter_dim",),
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
@@ -114,7 +115,7 @@ def _shape_rule(row: Row) -> str:
         return "accumulated"
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
     if found is None and row.family == "attention":
-        return "attention"
+        return "serving"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import baracuda as bk
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from fakes import PLANS, FakeLibrary, args_of, example_descriptor, raw
 
 ELEMENTS = list(bk.ElementKind)

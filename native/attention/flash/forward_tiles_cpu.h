@@ -140,9 +140,9 @@ struct ForwardTiles {
         }
     }
 
-    // Rounds probabilities to bf16 and joins those of adjacent keys.
+    // Rounds probabilities to bf16 and interleaves those of adjacent keys.
     template <int kWidth>
-    static BK_HD void join_pairs(const C* from, int64_t count, uint32_t* to) {
+    static BK_HD void interleave_pairs(const C* from, int64_t count, uint32_t* to) {
         for (int64_t y = 0; y < count; y += 2) {
             alignas(64) uint32_t unit[kWidth];
             const C *const low = from + y * kNr, *const high = low + kNr;
@@ -179,7 +179,7 @@ struct ForwardTiles {
         soften_tile();
         if constexpr (Tile::kIsPairs) {
             run_unfused<Tile::kBytes>(
-                [&] { join_pairs<kWidth>(tile.scores, tile.count, reinterpret_cast<uint32_t*>(tile.scores)); });
+                [&] { interleave_pairs<kWidth>(tile.scores, tile.count, reinterpret_cast<uint32_t*>(tile.scores)); });
             Tile::assume_normal(tile.scores, Tile::units(tile.count) * kNr);
         }
         for (int64_t c = 0; c < v_panels(); ++c)
@@ -299,7 +299,7 @@ struct ForwardTiles {
 
     RowTiles row_tiles() const { return RowTiles::of(p.heads / p.kv_heads, p.lengths.q_len, panels * kNr); }
 
-    // Task t of them all: long rows of a causal band first.
+    // Task t of them all: the queries that see most keys of a causal mask first.
     void task(int64_t t, const RowTiles& tiles, char* base) const {
         const int64_t per_batch = p.batch * p.kv_heads, group = p.heads / p.kv_heads;
         const int64_t b = t % per_batch / p.kv_heads, kv = t % p.kv_heads, n = tiles.tiles - 1 - t / per_batch;

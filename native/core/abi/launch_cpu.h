@@ -146,6 +146,11 @@ void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
     split_chunks(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });
 }
 
+inline Status fill_bytes(const Launch&, void* destination, int value, size_t bytes) {
+    memset(destination, value, bytes);
+    return Status::kOk;
+}
+
 // Items per thread, of `bytes` moved each, below which starting the threads costs more than it saves.
 inline int64_t grain_for(int64_t bytes) { return bytes > 0 ? ceil_div<int64_t>(65536, bytes) : 65536; }
 

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scaled_dot_product_attention and flash_attn_varlen by calls of fused_attention, for arrays of any framework.
+
+`Arrays` has what frameworks do differently: calls of functions, conversions, and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from baracuda._call.scalars import as_integer
+from baracuda.errors import InvalidProblemError
+
+NAMES = (
+    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "flash_attn_varlen",
+    "flash_attn_varlen_backward",
+)  # fmt: skip
+# Functions that they call.
+CALLED = (
+    *(f"fused_attention{of}{form}" for of in ("", "_varlen") for form in ("", "_forward", "_backward")), "sum_to_size",
+)  # fmt: skip
+LAYOUTS = ("bhsd", "bshd")
+Window = int | Sequence[int] | None
+
+
+class Arrays(Protocol):
+    """What a framework does in its own way."""
+
+    def call(self, name: str, *arrays: Any, **numbers: Any) -> Any:
+        """Call a function by its name."""
+
+    def is_keep_mask(self, mask: Any) -> bool:
+        """Whether a mask says which keys to keep, of bool or u8, and is not added."""
+
+    def cast_like(self, mask: Any, like: Any) -> Any:
+        """The mask in the dtype of another array."""
+
+    def broadcast(self, bias: Any, shape: Sequence[Any]) -> Any:
+        """The bias in a shape, where its gradient must be summed to its own."""
+
+    def seed(self, seed: Any, like: Any) -> Any:
+        """The seed as an array of one i64, beside another array; None for a new one where there is a generator."""
+
+
+def window_of(window: Window) -> dict[str, int]:
+    """Keys to the left and to the right: a pair, one number for both, or None; -1 is unbounded."""
+    if window is None:
+        return {"window_left": -1, "window_right": -1}
+    both = tuple(window) if isinstance(window, (tuple, list)) else (window, window)
+    if len(both) != 2:
+        raise InvalidProblemError(f"window is {window!r}, must be (left, right), a number, or None")
+    left, right = (-1 if each is None else as_integer("window", each, -1, 2**31 - 1) for each in both)
+    return {"window_left": left, "window_right": right}
+
+
+class AttentionCalls:
+    """The functions, for one framework."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+
+    def _rules(self, q: Any, k: Any, mask: Any, layout: str, enable_gqa: bool) -> tuple[dict[str, Any], bool]:
+        """Optional operands of the mask, and whether tokens precede heads."""
+        if layout not in LAYOUTS:
+            raise InvalidProblemError(f"layout is {layout!r}, must be one of {', '.join(LAYOUTS)}")
+        tokens_first = layout == "bshd"
+        heads_at, rows_at = (-2, -3) if tokens_first else (-3, -2)
+        if len(q.shape) > 2 and len(k.shape) > 2 and not enable_gqa and q.shape[heads_at] != k.shape[heads_at]:
+            raise InvalidProblemError(
+                f"q has {q.shape[heads_at]} heads and k {k.shape[heads_at]}: enable_gqa lets heads of q share one of k"
+            )
+        if mask is None:
+            return {}, tokens_first
+        if self.arrays.is_keep_mask(mask):
+            return {"mask": mask}, tokens_first
+        bias = self.arrays.cast_like(mask, q)
+        batch = tuple(q.shape[:1]) if len(q.shape) > 3 else ()
+        scores = (*batch, q.shape[heads_at], q.shape[rows_at], k.shape[rows_at])
+        return {"bias": self.arrays.broadcast(bias, scores)}, tokens_first
+
+    def _seed(self, seed: Any, dropout_p: float, like: Any) -> dict[str, Any]:
+        return {"seed": self.arrays.seed(seed, like)} if dropout_p else {}
+
+    def scaled_dot_product_attention(
+        self, q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
+        window: Window = None, softcap: float = 0.0, enable_gqa: bool = False, dropout_p: float = 0.0, seed: Any = None,
+        alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False, layout: str = "bhsd",
+        return_lse: bool = False,
+    ) -> Any:  # fmt: skip
+        given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
+        given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
+        name = "fused_attention_forward" if return_lse else "fused_attention"
+        return self.arrays.call(
+            name, q, k, v, **given, tokens_first=tokens_first, scale=scale, is_causal=is_causal,
+            aligns_ends=aligns_ends, softcap=softcap, dropout=dropout_p, **window_of(window),
+        )  # fmt: skip
+
+    def scaled_dot_product_attention_backward(
+        self, dy: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, is_causal: bool = False,
+        scale: float | None = None, window: Window = None, softcap: float = 0.0, enable_gqa: bool = False,
+        dropout_p: float = 0.0, seed: Any = None, alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False,
+        layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False),
+    ) -> Any:  # fmt: skip
+        given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
+        given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
+        if len(needs) != 5 or (needs[3] and "bias" not in given) or (needs[4] and sinks is None):
+            raise InvalidProblemError(
+                f"needs is {tuple(needs)!r}, must be five bools, of q, k, v, an additive mask and sinks that are given"
+            )
+        results = self.arrays.call(
+            "fused_attention_backward", dy, q, k, v, y, lse, **given, tokens_first=tokens_first, scale=scale,
+            is_causal=is_causal, aligns_ends=aligns_ends, softcap=softcap, dropout=dropout_p, needs=tuple(needs),
+            **window_of(window),
+        )  # fmt: skip
+        if needs[3] and tuple(results[3].shape) != tuple(mask.shape):
+            of_mask = self.arrays.call("sum_to_size", results[3], list(mask.shape))
+            results = (*results[:3], of_mask, results[4])
+        return tuple(results)
+
+    def flash_attn_varlen(
+        self, q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int, *,
+        dropout_p: float = 0.0, seed: Any = None, softmax_scale: float | None = None, causal: bool = False,
+        window_size: Window = None, softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None,
+        return_softmax_lse: bool = False,
+    ) -> Any:  # fmt: skip
+        given = {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
+        name = "fused_attention_varlen_forward" if return_softmax_lse else "fused_attention_varlen"
+        return self.arrays.call(
+            name, q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, **given, scale=softmax_scale,
+            is_causal=causal, aligns_ends=True, softcap=softcap, dropout=dropout_p, **window_of(window_size),
+        )  # fmt: skip
+
+    def flash_attn_varlen_backward(
+        self, dout: Any, q: Any, k: Any, v: Any, out: Any, softmax_lse: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,
+        max_seqlen_q: int, max_seqlen_k: int, *, dropout_p: float = 0.0, seed: Any = None,
+        softmax_scale: float | None = None, causal: bool = False, window_size: Window = None, softcap: float = 0.0,
+        alibi_slopes: Any = None,
+    ) -> Any:  # fmt: skip
+        given = {"slopes": alibi_slopes} | self._seed(seed, dropout_p, q)
+        results = self.arrays.call(
+            "fused_attention_varlen_backward", dout, q, k, v, cu_seqlens_q, cu_seqlens_k, out, softmax_lse,
+            max_seqlen_q, max_seqlen_k, **given, scale=softmax_scale, is_causal=causal, aligns_ends=True,
+            softcap=softcap, dropout=dropout_p, needs=(True, True, True, False), **window_of(window_size),
+        )  # fmt: skip
+        return tuple(results[:3])
