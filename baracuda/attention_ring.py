@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ring attention (Liu, Zaharia and Abbeel 2023): queries stay on their device, chunks of keys go around a ring.
+"""Ring attention (Liu, Zaharia and Abbeel 2023): queries stay on their device, chunks of keys go round a ring.
 
 RingAttentionPlan runs the whole loop. The plans of its parts are for those who overlap or schedule the transfers
-themselves: the state of a row is m, the largest score, l, the sum of exp(score - m), and o, the sum of exp(score - m) v,
-in f32. Chunks may come in any order, each once.
+themselves: the state of a row is m, the largest score, l, the sum of exp(score - m), and o, the sum of
+exp(score - m) v, in f32. Chunks may come in any order, each once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class RingAttentionInitPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class RingAttentionStepDescriptor(Descriptor):
-    """A chunk of k_chunk keys from k_global_base on, for queries from q_global_base on. With is_causal key j is visible to
-    query i if j <= i, counted over all chunks.
+    """A chunk of k_chunk keys from k_global_base on, for queries from q_global_base on. With is_causal key j is visible
+    to query i if j <= i, counted over all chunks.
     """
 
     batch: int = descriptor.extent()
@@ -79,7 +79,7 @@ class RingAttentionFinalizePlan(Plan):
 
 
 class Communicator(Protocol):
-    """Exchanges a buffer with the neighbours in the ring, on the stream of the plan. rank and size are those of the ring."""
+    """Exchanges buffers with the neighbours in a ring of `size` ranks, on the stream of the plan."""
 
     rank: int
     size: int
@@ -102,9 +102,9 @@ class RingAttentionDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RingAttentionArgs:
-    """q, y: (batch, heads, q_local, d); kv_scratch_a and kv_scratch_b: (2, batch, heads, k_chunk, d), the first with this
-    rank's keys, then its values, both overwritten; lse: of y's dtype, (batch, heads, q_local), or None. With one rank
-    kv_scratch_b may be None.
+    """q, y: (batch, heads, q_local, d); kv_scratch_a and kv_scratch_b: (2, batch, heads, k_chunk, d), the first with
+    this rank's keys, then its values, both overwritten; lse: of y's dtype, (batch, heads, q_local), or None. With one
+    rank kv_scratch_b may be None.
     """
 
     q: Any
@@ -174,10 +174,9 @@ class RingAttentionPlan:
             keys, values = self._halves(buffers[s % 2])
             plan = self._step(rank, (rank - s) % size)
             plan.run(stream, None, plan.args_type(q, keys, values, *states))
-            if s + 1 < size and communicator is not None:
-                communicator.send_and_receive(
-                    buffers[s % 2], (rank + 1) % size, buffers[1 - s % 2], (rank - 1) % size, stream
-                )
+            sent, received = buffers[s % 2], buffers[1 - s % 2]
+            if s + 1 < size and communicator is not None and sent is not None and received is not None:
+                communicator.send_and_receive(sent, (rank + 1) % size, received, (rank - 1) % size, stream)
         lse = None if args.lse is None else tensor(args.lse, "lse")
         self._finalize.run(stream, None, self._finalize.args_type(*states, y, lse))
 

@@ -3,9 +3,9 @@
 
 Query head h reads key-value head h / (num_qo_heads / num_kv_heads). A cache in pages is (page, head, slot, element);
 sequence b owns the pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all full but the last, of last_page_len[b]
-slots. indices, indptr and last_page_len are i32 on the device, which reads them: no plan synchronises. lse has base 2 in
-the plans of pages, ragged batches and merges, as FlashInfer has it, and base e in FlashDecodingPlan. A row without keys
-has the result 0 and lse -inf.
+slots. indices, indptr and last_page_len are i32 on the device, which reads them: no plan synchronises. lse has base 2
+in the plans of pages, ragged batches and merges, as FlashInfer has it, and base e in FlashDecodingPlan. A row without
+keys has the result 0 and lse -inf.
 """
 
 from __future__ import annotations
@@ -187,8 +187,9 @@ class BatchPagedDecodeFp8Plan(BatchPagedDecodePlan):
 
 
 class BatchPagedPrefillPlan(Plan):
-    """q, o: (total_num_rows, num_qo_heads, head_dim), sequence b in rows q_indptr[b] to q_indptr[b + 1]; k_data, v_data:
-    (num_total_pages, num_kv_heads, page_size, head_dim); lse: f32 (total_num_rows, num_qo_heads), of base 2, or None.
+    """q, o: (total_num_rows, num_qo_heads, head_dim), sequence b in rows q_indptr[b] to q_indptr[b + 1]; k_data,
+    v_data: (num_total_pages, num_kv_heads, page_size, head_dim); lse: f32 (total_num_rows, num_qo_heads), of base 2, or
+    None.
     """
 
     __slots__ = ()
@@ -204,8 +205,8 @@ class BatchPagedPrefillPlan(Plan):
 
 
 class BatchRaggedPrefillPlan(Plan):
-    """q, o: (total_num_rows, num_qo_heads, head_dim); k_data, v_data: (total_kv_rows, num_kv_heads, head_dim). Sequence b
-    has the rows q_indptr[b] to q_indptr[b + 1] and kv_indptr[b] to kv_indptr[b + 1]. lse: f32 (total_num_rows,
+    """q, o: (total_num_rows, num_qo_heads, head_dim); k_data, v_data: (total_kv_rows, num_kv_heads, head_dim). Sequence
+    b has the rows q_indptr[b] to q_indptr[b + 1] and kv_indptr[b] to kv_indptr[b + 1]. lse: f32 (total_num_rows,
     num_qo_heads), of base 2, or None.
     """
 
@@ -240,8 +241,8 @@ class PagedKvAppendDescriptor(Descriptor):
 
 
 class PagedKvAppendPlan(Plan):
-    """Token t goes to position positions[t] of sequence batch_indices[t]; key, value: (num_tokens, num_heads, head_dim).
-    Tokens outside the batch or their sequence's pages are dropped.
+    """Token t goes to position positions[t] of sequence batch_indices[t]; key, value: (num_tokens, num_heads,
+    head_dim). Tokens outside the batch or their sequence's pages are dropped.
     """
 
     __slots__ = ()
@@ -249,9 +250,9 @@ class PagedKvAppendPlan(Plan):
     category = OpCategory.ATTENTION
     kind = AttentionKind.PAGED_ATTENTION
     names: ClassVar = {
-        "batch": "batch_size", "heads": "num_heads", "d_k": "head_dim", "d_v": "head_dim", "num_pages": "num_total_pages",
-        "k_new": "key", "v_new": "value", "page_ids": "indices", "page_offsets": "indptr", "k_cache": "k_data",
-        "v_cache": "v_data",
+        "batch": "batch_size", "heads": "num_heads", "d_k": "head_dim", "d_v": "head_dim",
+        "num_pages": "num_total_pages", "k_new": "key", "v_new": "value", "page_ids": "indices",
+        "page_offsets": "indptr", "k_cache": "k_data", "v_cache": "v_data",
     }  # fmt: skip
 
 

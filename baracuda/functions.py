@@ -162,7 +162,7 @@ _ANNOTATIONS = {
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
-                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half",
+                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Manifold-constrained hyper connections with static weights (Xie et al. 2025).
 
-With g = sum of sigmoid(h_pre[i]) x[i] and r = g rmsnorm_weight / sqrt(mean of g^2 + eps), out[i] = sum of M[i, j] x[j] +
-2 sigmoid(h_post[i]) r, where M is exp(h_res) after sinkhorn_iters divisions of rows, then columns, by their sums.
+With g = sum of sigmoid(h_pre[i]) x[i] and r = g rmsnorm_weight / sqrt(mean of g^2 + eps), out[i] = sum of M[i, j] x[j]
++ 2 sigmoid(h_post[i]) r, where M is exp(h_res) after sinkhorn_iters divisions of rows, then columns, by their sums.
 """
 
 from __future__ import annotations

@@ -754,9 +754,9 @@ BARACUDA_API int32_t baracuda_kernels_ring_attention_init_can_implement(const vo
 
 /*
  * ring_attention_{T}_step  (T: f16 bf16 f32)
- * Folds a chunk of keys into the state (o_acc, m_acc, l_acc) of ring_attention_init: m' = max(m, max S), l = e^(m
- * - m') l + sum e^(S - m'), o = e^(m - m') o + sum e^(S - m') v, with S = scale q.k, in f32. Where is_causal is
- * not 0, key j is visible to query i if k_global_base + j <= q_global_base + i. Chunks may come in any order, each
+ * Adds a chunk of keys to the state (o_acc, m_acc, l_acc) of ring_attention_init: m' = max(m, max S), l = e^(m -
+ * m') l + sum e^(S - m'), o = e^(m - m') o + sum e^(S - m') v, with S = scale q.k, in f32. Where is_causal is not
+ * 0, key j is visible to query i if k_global_base + j <= q_global_base + i. Chunks may come in any order, each
  * once. Any d.
  *   in    q: T [batch, heads, q_local, d]
  *   in    k_local: T [batch, heads, k_chunk, d]

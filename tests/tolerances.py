@@ -135,8 +135,9 @@ def gemm_3xtf32(e, f):
 
 @bound
 def served_attention(e, f):
-    """Weighted means of `count` values, of `magnitude` in sum: an error of a score, of `divided` units, is a relative one
-    of its weight and of the sum of weights; kernels of 16-bit dtypes round the weights, which their sum does not see."""
+    """Weighted means of `count` values, of `magnitude` in sum: an error of a score, of `divided` units, is a relative
+    one of its weight and of the sum of weights; kernels of 16-bit dtypes round weights, which their sum does not
+    see."""
     relative = 4 * f.u * np.asarray(e.divided) + 2 * f.s + 4 * (summation(e.count) + 4) * f.u
     return relative * e.magnitude + f.tiny * (np.asarray(e.magnitude) > 0)
 

@@ -55,12 +55,8 @@ struct AttentionDecode {
 
     Work work() const { return all_or_none(int64_t{batch} * heads); }
     Status check() const {
-        BK_TRY(require_non_negative({{"batch", batch},
-                                     {"heads", heads},
-                                     {"kv_heads", kv_heads},
-                                     {"k_len", k_len},
-                                     {"d_k", d_k},
-                                     {"d_v", d_v}}));
+        BK_TRY(require_non_negative(
+            {{"batch", batch}, {"heads", heads}, {"kv_heads", kv_heads}, {"k_len", k_len}, {"d_k", d_k}, {"d_v", d_v}}));
         BK_TRY(require_head_groups("heads", heads, "kv_heads", kv_heads));
         Operand y;
         BK_TRY(locate_dense(&y, "y", Role::kOutput, size_of<T>(), {{"batch", batch}, {"heads", heads}, {"d_v", d_v}}));
@@ -76,12 +72,12 @@ struct AttentionDecode {
         return locate(q, name, role, size, {{"stride_q_b", stride_q_b}, {"stride_q_h", stride_q_h}, {"", 0}}, heads, 1, d_k);
     }
     Status locate_k(Operand* k, const char* name, Role role, int64_t size) const {
-        return locate(k, name, role, size,
-                      {{"stride_k_b", stride_k_b}, {"stride_k_h", stride_k_h}, {"stride_k_s", stride_k_s}}, kv_heads, k_len, d_k);
+        return locate(k, name, role, size, {{"stride_k_b", stride_k_b}, {"stride_k_h", stride_k_h}, {"stride_k_s", stride_k_s}},
+                      kv_heads, k_len, d_k);
     }
     Status locate_v(Operand* v, const char* name, Role role, int64_t size) const {
-        return locate(v, name, role, size,
-                      {{"stride_v_b", stride_v_b}, {"stride_v_h", stride_v_h}, {"stride_v_s", stride_v_s}}, kv_heads, k_len, d_v);
+        return locate(v, name, role, size, {{"stride_v_b", stride_v_b}, {"stride_v_h", stride_v_h}, {"stride_v_s", stride_v_s}},
+                      kv_heads, k_len, d_v);
     }
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
         return locate(y, name, role, size, {{"stride_y_b", stride_y_b}, {"stride_y_h", stride_y_h}, {"", 0}}, heads, 1, d_v);
@@ -143,8 +139,7 @@ private:
 // --- the reference's symbols ---
 
 inline Status check_flash_decoding(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim) {
-    BK_TRY(require_extents(
-        {{"batch", batch}, {"heads", heads}, {"num_kv_heads", num_kv_heads}, {"head_dim", head_dim}}));
+    BK_TRY(require_extents({{"batch", batch}, {"heads", heads}, {"num_kv_heads", num_kv_heads}, {"head_dim", head_dim}}));
     BK_TRY(require_head_groups("heads", heads, "num_kv_heads", num_kv_heads));
     return require_non_negative({{"k_len", k_len}});
 }
@@ -171,8 +166,8 @@ Status run_flash_decoding(const void* q, const void* k, const void* v, void* y, 
     if (k_len > 0) BK_TRY(require_given({{"k", k, sizeof(T)}, {"v", v, sizeof(T)}}));
     const size_t needed = flash_decoding_workspace(batch, heads, k_len, head_dim);
     if (needed > 0 && (workspace == nullptr || workspace_bytes < needed))
-        return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, needs %zu", workspace == nullptr ? 0 : workspace_bytes,
-                    needed);
+        return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, needs %zu",
+                    workspace == nullptr ? 0 : workspace_bytes, needed);
     const AttentionDecode<T> op{batch,      heads,        num_kv_heads, k_len,      head_dim,     head_dim,
                                 q_b_stride, q_h_stride,   k_b_stride,   k_h_stride, k_seq_stride, v_b_stride,
                                 v_h_stride, v_seq_stride, y_b_stride,   y_h_stride, scale};

@@ -74,21 +74,20 @@ private:
         for (int iteration = 0; iteration < iterations; ++iteration)
             for (int axis = 0; axis < 2; ++axis) {
                 const int along = axis == 0 ? 1 : streams, across = axis == 0 ? streams : 1;
-                for (int line = team.rank; line < streams; line += team.size) divide_line(s.matrix + line * across, along);
+                for (int k = team.rank; k < streams; k += team.size) divide_by_sum(s.matrix + k * across, along);
                 team.sync();
             }
     }
-    BK_HD void divide_line(float* line, int step) const {
+    BK_HD void divide_by_sum(float* first, int step) const {
         float sum = 0;
-        for (int e = 0; e < streams; ++e) sum += line[e * step];
+        for (int e = 0; e < streams; ++e) sum += first[e * step];
         if (!(sum > eps)) return;
-        for (int e = 0; e < streams; ++e) line[e * step] /= sum;
+        for (int e = 0; e < streams; ++e) first[e * step] /= sum;
     }
 };
 
 inline Status require_streams(int32_t streams) {
-    if (streams > kMostStreams)
-        return fail(Status::kUnsupported, "n_streams is %d, must be <= %d", streams, kMostStreams);
+    if (streams > kMostStreams) return fail(Status::kUnsupported, "n_streams is %d, must be <= %d", streams, kMostStreams);
     return Status::kOk;
 }
 
@@ -102,11 +101,10 @@ struct HyperConnection {
 
     Work work() const { return all_or_none(int64_t{batch} * hidden_dim * n_streams); }
     Status check() const {
-        BK_TRY(require_non_negative({{"batch", batch},
-                                     {"hidden_dim", hidden_dim},
-                                     {"n_streams", n_streams},
-                                     {"sinkhorn_iters", sinkhorn_iters}}));
-        if (!(eps > 0 && eps < 1)) return fail(Status::kInvalidProblem, "eps is %g, must be in (0, 1)", static_cast<double>(eps));
+        BK_TRY(require_non_negative(
+            {{"batch", batch}, {"hidden_dim", hidden_dim}, {"n_streams", n_streams}, {"sinkhorn_iters", sinkhorn_iters}}));
+        if (!(eps > 0 && eps < 1))
+            return fail(Status::kInvalidProblem, "eps is %g, must be in (0, 1)", static_cast<double>(eps));
         Operand x;
         BK_TRY(locate_dense(&x, "x", Role::kInput, size_of<T>(),
                             {{"batch", batch}, {"n_streams", n_streams}, {"hidden_dim", hidden_dim}}));
@@ -115,9 +113,9 @@ struct HyperConnection {
     Status run(const T* x, const W* gamma, const float* h_pre, const float* h_post, const float* h_res, T* out,
                const Launch& launch) const {
         const int64_t bytes = int64_t{hidden_dim} * n_streams * 3 * size_of<T>();
-        return run_teams(launch, batch, bytes,
-                         HyperConnectionJob<T, W>{hidden_dim, n_streams, sinkhorn_iters, eps, x, gamma, h_pre, h_post, h_res, out},
-                         true);
+        return run_teams(
+            launch, batch, bytes,
+            HyperConnectionJob<T, W>{hidden_dim, n_streams, sinkhorn_iters, eps, x, gamma, h_pre, h_post, h_res, out}, true);
     }
 };
 

@@ -93,8 +93,7 @@ struct MergeJob {
                 for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
             }
             T* y = p.y + (n * p.heads + h) * p.head_dim + begin;
-            for (int lane = 0; lane < lanes; ++lane)
-                y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
+            for (int lane = 0; lane < lanes; ++lane) y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
         }
         team.sync();
         if (p.y_lse == nullptr) return;
@@ -164,8 +163,8 @@ struct MergeAttentionStates {
         return require_non_negative({{"num_states", num_states}, {"num_rows", num_rows}, {"head_dim", head_dim}});
     }
     Status run(const T* values, const float* lse, T* y, float* y_lse, const Launch& launch) const {
-        return merge_states<T>(launch, {num_states, 1, num_rows, head_dim, num_rows, num_rows, values, lse, nullptr, nullptr,
-                                        y, y_lse, is_base2 != 0});
+        return merge_states<T>(launch, {num_states, 1, num_rows, head_dim, num_rows, num_rows, values, lse, nullptr, nullptr, y,
+                                        y_lse, is_base2 != 0});
     }
 };
 

@@ -138,15 +138,15 @@ struct AttentionPaged {
     }
     size_t workspace_size() const {
         static const int32_t offsets[2] = {};  // a problem with offsets, whose sizes alone are read
-        return paged_forward_workspace<T, KV>(
-            problem(nullptr, nullptr, nullptr, offsets, offsets, offsets, total_q == batch ? nullptr : offsets, nullptr, nullptr));
+        return paged_forward_workspace<T, KV>(problem(nullptr, nullptr, nullptr, offsets, offsets, offsets,
+                                                      total_q == batch ? nullptr : offsets, nullptr, nullptr));
     }
     Status run(const T* q, const KV* k_cache, const KV* v_cache, const int32_t* page_ids, const int32_t* page_offsets,
                const int32_t* last_page_len, const int32_t* q_offsets, T* y, float* lse, const Launch& launch) const {
         if (q_offsets == nullptr && total_q != batch)
             return fail(Status::kInvalidProblem, "q_offsets is NULL, but total_q, %d, is not batch, %d", total_q, batch);
-        return paged_forward<T, KV>(
-            launch, problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse));
+        return paged_forward<T, KV>(launch,
+                                    problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse));
     }
 };
 
@@ -268,9 +268,12 @@ Status run_paged_decode(int32_t batch_size, int32_t page_size, int32_t head_dim,
     auto p = token_major<T, KV>(batch_size, batch_size, num_qo_heads, num_kv_heads, head_dim, head_dim, sm_scale,
                                 static_cast<const T*>(q), nullptr, static_cast<T*>(o), static_cast<float*>(lse));
     p.lse.is_base2 = true;
-    PagedCache<KV>{static_cast<const KV*>(k_data),         static_cast<const KV*>(v_data),
-                   static_cast<const int32_t*>(indices),   static_cast<const int32_t*>(indptr),
-                   static_cast<const int32_t*>(last_page_len), page_size}
+    PagedCache<KV>{static_cast<const KV*>(k_data),
+                   static_cast<const KV*>(v_data),
+                   static_cast<const int32_t*>(indices),
+                   static_cast<const int32_t*>(indptr),
+                   static_cast<const int32_t*>(last_page_len),
+                   page_size}
         .set(p, kUnknownKeys);
     return paged_forward<T, KV>({workspace, workspace_bytes, stream}, p);
 }
@@ -295,9 +298,12 @@ Status run_paged_prefill(int32_t batch_size, int32_t total_num_rows, int32_t pag
                                static_cast<float*>(lse));
     p.lse.is_base2 = true;
     p.rules.band = Band::of(causal != 0, -1, -1, true);
-    PagedCache<T>{static_cast<const T*>(k_data),           static_cast<const T*>(v_data),
-                  static_cast<const int32_t*>(kv_indices), static_cast<const int32_t*>(kv_indptr),
-                  static_cast<const int32_t*>(last_page_len), page_size}
+    PagedCache<T>{static_cast<const T*>(k_data),
+                  static_cast<const T*>(v_data),
+                  static_cast<const int32_t*>(kv_indices),
+                  static_cast<const int32_t*>(kv_indptr),
+                  static_cast<const int32_t*>(last_page_len),
+                  page_size}
         .set(p, kUnknownKeys);
     return attention_forward<T>({nullptr, 0, stream}, p);
 }

@@ -119,8 +119,9 @@ struct PagedKvAppend {
     }
     Status run(const T* k_new, const T* v_new, const int32_t* batch_indices, const int32_t* positions, const int32_t* page_ids,
                const int32_t* page_offsets, T* k_cache, T* v_cache, const Launch& launch) const {
-        return PagedAppend{num_tokens, batch,   heads,   page_size, num_pages,    num_page_ids,  d_k,       d_v, size_of<T>(), k_new,
-                           v_new,      k_cache, v_cache, page_ids,  page_offsets, batch_indices, positions, nullptr}
+        return PagedAppend{num_tokens, batch,    heads,        page_size,     num_pages, num_page_ids,
+                           d_k,        d_v,      size_of<T>(), k_new,         v_new,     k_cache,
+                           v_cache,    page_ids, page_offsets, batch_indices, positions, nullptr}
             .run(launch);
     }
 };
@@ -137,9 +138,9 @@ Status run_paged_append(int32_t batch_size, int32_t page_size, int32_t num_heads
                           {"key", key, sizeof(T)},
                           {"value", value, sizeof(T)}}));
     const auto indexes = [](const void* p) { return static_cast<const int32_t*>(p); };
-    return PagedAppend{batch_size, batch_size, num_heads, page_size,        INT32_MAX,       INT32_MAX, head_dim, head_dim,
-                       size_of<T>(), key,        value,     k_data,           v_data,          indexes(indices), indexes(indptr),
-                       nullptr,    nullptr,    indexes(last_page_len)}
+    return PagedAppend{batch_size, batch_size,       num_heads,       page_size, INT32_MAX, INT32_MAX,
+                       head_dim,   head_dim,         size_of<T>(),    key,       value,     k_data,
+                       v_data,     indexes(indices), indexes(indptr), nullptr,   nullptr,   indexes(last_page_len)}
         .run({nullptr, 0, stream});
 }
 

@@ -98,15 +98,14 @@ struct RingAttentionStep {
 
     Work work() const { return all_or_none(int64_t{batch} * heads * q_local * k_chunk); }
     Status check() const {
-        return require_non_negative(
-            {{"batch", batch}, {"heads", heads}, {"q_local", q_local}, {"k_chunk", k_chunk}, {"d", d}});
+        return require_non_negative({{"batch", batch}, {"heads", heads}, {"q_local", q_local}, {"k_chunk", k_chunk}, {"d", d}});
     }
     Status check_scalars() const { return check(); }
     Status run(const T* q, const T* k_local, const T* v_local, float* o_acc, float* m_acc, float* l_acc,
                const Launch& launch) const {
         const int64_t blocks = ceil_div<int64_t>(q_local, kOnlineRows);
-        const RingRows<T> rows{q_local, k_chunk, d,       q_global_base, k_global_base,         blocks, scale,
-                               is_causal != 0, q, k_local, v_local,       {o_acc, m_acc, l_acc}};
+        const RingRows<T> rows{q_local, k_chunk,        d, q_global_base, k_global_base, blocks,
+                               scale,   is_causal != 0, q, k_local,       v_local,       {o_acc, m_acc, l_acc}};
         return run_online_rows(launch, int64_t{batch} * heads * blocks, k_chunk, d, rows);
     }
 };
@@ -136,9 +135,7 @@ struct RingAttentionFinalize {
     int32_t d;
 
     Work work() const { return all_or_none(int64_t{batch} * heads * q_local); }
-    Status check() const {
-        return require_non_negative({{"batch", batch}, {"heads", heads}, {"q_local", q_local}, {"d", d}});
-    }
+    Status check() const { return require_non_negative({{"batch", batch}, {"heads", heads}, {"q_local", q_local}, {"d", d}}); }
     Status run(const float* o_acc, const float* m_acc, const float* l_acc, T* y, T* lse, const Launch& launch) const {
         const int64_t rows = int64_t{batch} * heads * q_local;
         const RingState state{const_cast<float*>(o_acc), const_cast<float*>(m_acc), const_cast<float*>(l_acc)};

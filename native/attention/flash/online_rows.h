@@ -142,8 +142,7 @@ private:
                 else
                     for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * wide_element(value[lane]);
             }
-            for (int lane = 0; lane < lanes; ++lane)
-                s.sum[r][begin + lane] = s.sum[r][begin + lane] * s.factor[r] + sum[lane];
+            for (int lane = 0; lane < lanes; ++lane) s.sum[r][begin + lane] = s.sum[r][begin + lane] * s.factor[r] + sum[lane];
         }
         team.sync();
     }

@@ -115,8 +115,8 @@ def test_paged_prefill(device, dtype, heads, kv_heads, d, page_size, causal):
     q = Draw({"T": dtype}, "q").floats((starts[-1], heads, d)).values
     o, lse = device.empty(q.shape, dtype), device.empty(q.shape[:2], "f32")
     status = device.call(
-        f"flashinfer_paged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), page_size, d, heads, kv_heads, 0.125, causal,
-        1, *cache.on_device, *cache.table, device.put(q, dtype), device.put(starts, "i32"), o, lse, None,
+        f"flashinfer_paged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), page_size, d, heads, kv_heads, 0.125,
+        causal, 1, *cache.on_device, *cache.table, device.put(q, dtype), device.put(starts, "i32"), o, lse, None,
     )  # fmt: skip
     assert status == 0
     check(device.values(o), device.values(lse), q, cache.rows, heads // kv_heads, 0.125, dtype, is_causal=causal,
@@ -133,8 +133,8 @@ def test_ragged_prefill(device, dtype, heads, kv_heads, d, causal):
     )
     o, lse = device.empty(q.shape, dtype), device.empty(q.shape[:2], "f32")
     status = device.call(
-        f"flashinfer_ragged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), int(keys[-1]), d, heads, kv_heads, 0.125,
-        causal, 0, device.put(k, dtype), device.put(v, dtype), device.put(keys, "i32"), device.put(q, dtype),
+        f"flashinfer_ragged_prefill_{dtype}_run", len(LENGTHS), int(starts[-1]), int(keys[-1]), d, heads, kv_heads,
+        0.125, causal, 0, device.put(k, dtype), device.put(v, dtype), device.put(keys, "i32"), device.put(q, dtype),
         device.put(starts, "i32"), o, lse, None,
     )  # fmt: skip
     assert status == 0
@@ -255,8 +255,8 @@ def test_ring_is_attention(device, dtype, order, is_causal):
     on_device = device.put(q, dtype)
     for c in order:
         part = [device.put(x[:, :, c * chunk : (c + 1) * chunk], dtype) for x in (k, v)]
-        status = device.call(f"ring_attention_{dtype}_step_run", batch, heads, rows, chunk, d, 20, c * chunk, 0.125, is_causal,
-                             on_device, *part, o, m, total, None)  # fmt: skip
+        status = device.call(f"ring_attention_{dtype}_step_run", batch, heads, rows, chunk, d, 20, c * chunk, 0.125,
+                             is_causal, on_device, *part, o, m, total, None)  # fmt: skip
         assert status == 0
     y, lse = device.empty(q.shape, dtype), device.empty(q.shape[:3], dtype)
     assert device.call(f"ring_attention_{dtype}_finalize_run", batch, heads, rows, d, o, m, total, y, lse, None) == 0
@@ -292,8 +292,8 @@ def test_mhc_layer(device, n):
 
 def test_mhc_refuses(device):
     null, create = device.library.ffi.NULL, "mhc_layer_static_bf16_create"
-    for numbers in ((0, 8, 4, 20, 1e-5), (1, 8, 32, 20, 1e-5), (1, 8, 4, 0, 1e-5), (1, 8, 4, 1001, 1e-5), (1, 8, 4, 20, 0.0),
-                    (1, 8, 4, 20, 1.0), (1, 8, 4, 20, float("nan"))):  # fmt: skip
+    for numbers in ((0, 8, 4, 20, 1e-5), (1, 8, 32, 20, 1e-5), (1, 8, 4, 0, 1e-5), (1, 8, 4, 1001, 1e-5),
+                    (1, 8, 4, 20, 0.0), (1, 8, 4, 20, 1.0), (1, 8, 4, 20, float("nan"))):  # fmt: skip
         assert device.call(create, *numbers) == null
     can = "mhc_layer_static_bf16_can_implement"
     assert [device.call(can, *n) for n in ((1, 8, 4), (1, 0, 4), (1, 64, 32), (1, 3, 4))] == [0, 2, 3, 2]

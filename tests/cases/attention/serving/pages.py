@@ -8,6 +8,7 @@ from .oracle import Results, attend, visible
 
 TOLERANCE = {"y": "served_attention", "lse": "attention_lse"}
 LENGTHS = (33, 0, 7, 1)
+MOST = 2**31 - 1
 
 
 def offsets(lengths):
@@ -140,7 +141,7 @@ def paged_case(row, cache=""):
             Bad("no_page_size", 2, r"page_size is 0, must be > 0", {"page_size": 0}, can=2),
             HEADS, *CAP, *pointer_bad(PAGED_POINTERS, ("q_offsets", "lse"), OF_BYTES if cache else ()),
             Bad("rows_without_offsets", 2, r"q_offsets is NULL, but total_q, 9, is not batch, 4", null=("q_offsets",)),
-            Bad("overflow", 2, rf"\w+ is {2**31 - 1}", dict.fromkeys(("num_pages", "page_size", "d_k"), 2**31 - 1), can=2),
+            Bad("overflow", 2, rf"\w+ is {MOST}", dict.fromkeys(("num_pages", "page_size", "d_k"), MOST), can=2),
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
     )  # fmt: skip
@@ -262,9 +263,9 @@ DECODE = {
 def append(draw, lengths=LENGTHS, heads=3, d=(40, 32), page_size=5, tokens=9, wild=False):
     pages = Pages(draw.rng, lengths, page_size)
     owners = [b for b, n in enumerate(lengths) for _ in range(n)]
-    places = [j for n in lengths for j in range(n)]
+    slots = [j for n in lengths for j in range(n)]
     chosen = draw.rng.permutation(len(owners))[:tokens]
-    batches, positions = np.array(owners)[chosen], np.array(places)[chosen]
+    batches, positions = np.array(owners)[chosen], np.array(slots)[chosen]
     if wild:  # negative, behind the pages, of no sequence
         batches = np.where(
             draw.rng.random(len(chosen)) < 0.3, draw.rng.choice([-1, len(lengths), 2**31 - 1], len(chosen)), batches
@@ -327,7 +328,8 @@ CASES = (
         row="attention_decode_{T}",
         problems={name: lambda d, o=options: decode(d, **o) for name, options in DECODE.items()},
         reference=decode_reference,
-        tolerance={**TOLERANCE, "weights": "served_attention", "mean_weights": "served_attention"}, plain="small", large="large",
+        tolerance={**TOLERANCE, "weights": "served_attention", "mean_weights": "served_attention"}, plain="small",
+        large="large",
         bad=(
             *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2)
               for e in ("batch", "heads", "kv_heads", "k_len", "d_k", "d_v")),

@@ -98,8 +98,9 @@ def stacked_reference(problem):
 
 def merge_problems(make, *counts):
     """Every shape with some number of states."""
-    return {name: lambda d, s=shape, k=kind, n=counts[i % max(len(counts), 1) :][:1]: make(d, s, k, *n)
-            for i, (name, (shape, kind)) in enumerate(MERGES.items())}  # fmt: skip
+    given = [counts[i % max(len(counts), 1) :][:1] for i in range(len(MERGES))]
+    return {name: lambda d, s=shape, k=kind, n=n: make(d, s, k, *n)
+            for n, (name, (shape, kind)) in zip(given, MERGES.items())}  # fmt: skip
 
 
 def not_positive(*names):
@@ -251,7 +252,8 @@ def hyper_case(row, gamma):
             *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2)
               for e in ("batch", "hidden_dim", "n_streams", "sinkhorn_iters")),
             Bad("many_streams", 3, r"n_streams is 32, must be <= 31", {"n_streams": 32}, can=3),
-            *(Bad(f"eps_{eps}", 2, r"eps is -?[\w.]+, must be in \(0, 1\)", {"eps": eps}, can=2) for eps in (0.0, 1.0, float("nan"))),
+            *(Bad(f"eps_{eps}", 2, r"eps is -?[\w.]+, must be in \(0, 1\)", {"eps": eps}, can=2)
+              for eps in (0.0, 1.0, float("nan"))),
             *pointer_bad(("x", "gamma", "h_pre", "h_post", "h_res", "out")),
         ),
         idle=tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "hidden_dim", "n_streams")),
@@ -263,7 +265,8 @@ CASES = (
     Case(
         row="flashinfer_merge_state_in_place_{T}", problems=merge_problems(in_place), reference=in_place_reference,
         tolerance={"v": "served_attention", "s": "attention_lse"}, plain="small", large="large",
-        bad=(*not_positive("seq_len", "num_heads", "head_dim"), *pointer_bad(("v", "s", "v_other", "s_other"))), idle=(),
+        bad=(*not_positive("seq_len", "num_heads", "head_dim"), *pointer_bad(("v", "s", "v_other", "s_other"))),
+        idle=(),
     ),
     Case(
         row="flashinfer_merge_states_{T}", problems=merge_problems(sets, 2, 1, 5, 3, 4, 64), reference=sets_reference,
@@ -278,7 +281,8 @@ CASES = (
         | {"base2": lambda d: stacked(d, (3, 2, 8), "far", 3, 1),
            "no_lse": lambda d: stacked(d, (3, 2, 8), "near", 3, null=("y_lse",)),
            "no_states": lambda d: stacked(d, (3, 2, 8), "near", 0)},
-        reference=stacked_reference, tolerance={"y": "served_attention", "y_lse": "attention_lse"}, plain="small", large="large",
+        reference=stacked_reference, tolerance={"y": "served_attention", "y_lse": "attention_lse"}, plain="small",
+        large="large",
         bad=(*(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in ("num_states", "num_rows", "head_dim")),
              *pointer_bad(("values", "lse", "y"), ("y_lse",))),
         idle=(Idle("no_rows", {"num_rows": 0}),),
@@ -308,7 +312,8 @@ CASES = (
             "large": lambda d: ring_step(d, (2, 3, 33, 200, 128)),
         },
         reference=ring_step_reference,
-        tolerance={"o_acc": "served_attention", "m_acc": "attention_lse", "l_acc": "served_attention"}, plain="small", large="large",
+        tolerance={"o_acc": "served_attention", "m_acc": "attention_lse", "l_acc": "served_attention"}, plain="small",
+        large="large",
         bad=(*(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in RING_EXTENTS),
              *pointer_bad(("q", "k_local", "v_local", "o_acc", "m_acc", "l_acc"))),
         idle=tuple(Idle(f"no_{e}", {e: 0}) for e in RING_EXTENTS[:4]),
