@@ -109,10 +109,10 @@ if TYPE_CHECKING:
     from baracuda._call.graphs import Graph as Graph
     from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
-    from baracuda.attention_functions import *  # noqa: F403
-    from baracuda.attention_ring import RingAttentionArgs as RingAttentionArgs
-    from baracuda.attention_ring import RingAttentionDescriptor as RingAttentionDescriptor
-    from baracuda.attention_ring import RingAttentionPlan as RingAttentionPlan
+    from baracuda.attention.functions import *  # noqa: F403
+    from baracuda.attention.ring import RingAttentionArgs as RingAttentionArgs
+    from baracuda.attention.ring import RingAttentionDescriptor as RingAttentionDescriptor
+    from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
@@ -145,12 +145,13 @@ __version__ = "0.1.0"
 
 # Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
-    "attention": "Alibi AlibiBackward KvCacheAppend",
-    "attention_serving": (
+    "attention.alibi": "Alibi AlibiBackward",
+    "attention.kv_cache": "KvCacheAppend",
+    "attention.serving": (
         "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
         "CascadeAttention CascadeMergeStates MergeAttentionStates"
     ),
-    "sdpa": (
+    "attention.sdpa": (
         "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
         "SdpaBlockSparse Fa2Sdpa Fa2SdpaBackward"
     ),
@@ -177,7 +178,7 @@ _OPS = {
     "gemm.narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
-    "hyper_connections": "HyperConnection",
+    "attention.hyper_connections": "HyperConnection",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -224,7 +225,7 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
-    "attention_ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -260,7 +261,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
-_LAZY |= {f"RingAttention{part}": "attention_ring" for part in _PARTS}
+_LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
 _LAZY["ROPE_DEFAULT_BASE"] = "rotary.pairs"
@@ -286,7 +287,7 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention",
         "scaled_dot_product_attention_backward",
     ),
-    "attention_functions",
+    "attention.functions",
 )
 _LAZY |= dict.fromkeys(
     (

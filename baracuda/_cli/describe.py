@@ -9,10 +9,11 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from baracuda import attention_functions, composites, concatenation, functions
+from baracuda import composites, concatenation, functions
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
+from baracuda.attention import functions as attention_functions
 from baracuda.errors import BaracudaError
 
 _WIDTH = 116

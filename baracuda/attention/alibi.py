@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with linear biases (ALiBi), and appending to KV caches.
+"""Attention with linear biases (ALiBi).
 
 ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions
 counted from 0. Backward: dscores = dy and dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be
 None, not both. out may be scores, dscores dy.
-
-Cache append: row l of k_new[b, h] is written to row cache_offsets[b] + l of k_cache[b, h], and likewise for v; rows
-outside [0, max_cache_len) are dropped, and all other rows of the caches are unchanged.
 """
 
 from __future__ import annotations
@@ -46,25 +43,3 @@ class AlibiBackwardPlan(Plan):
     category = OpCategory.ATTENTION
     kind = AttentionKind.ALIBI
     names: ClassVar = {**_EXTENTS, "da": "dscores", "dslope": "dslopes"}
-
-
-@dataclasses.dataclass(frozen=True)
-class KvCacheAppendDescriptor(Descriptor):
-    """Elements of any dtype of 8 bits or more; their bits are copied."""
-
-    batch_size: int = descriptor.extent()
-    num_heads: int = descriptor.extent()
-    new_len: int = descriptor.extent()
-    max_cache_len: int = descriptor.extent()
-    d_k: int = descriptor.extent()
-    d_v: int = descriptor.extent()
-
-
-class KvCacheAppendPlan(Plan):
-    """cache_offsets: batch_size row indices, i64, which the op does not advance."""
-
-    __slots__ = ()
-    op = "kv_cache_append_{T}"
-    category = OpCategory.ATTENTION
-    kind = AttentionKind.KV_CACHE
-    names: ClassVar = {"batch": "batch_size", "heads": "num_heads"}

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from baracuda import descriptor
-from baracuda._calls import Form
+from baracuda._call.c_call import Form
 from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import AttentionKind, OpCategory
 from baracuda.operands import Views
 from baracuda.plan import Plan
-
 
 W = TypeVar("W", bound="_WindowDescriptor")
 
