@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from baracuda import descriptor
 from baracuda._call.c_call import Form
-from baracuda._scalars import INT32_MAX, as_integer, as_real
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import AttentionKind, OpCategory

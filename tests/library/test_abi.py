@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from baracuda._param import symbol_of
+from baracuda._library.param import symbol_of
 from cases import CASES
 from harness import OPS, ROOT, ROWS, last_error
 
