@@ -143,8 +143,8 @@ def steps_of(extents, order=(0, 1, 2), flip=(), shared=(), gap=0):
 
 VIEWS = {
     "plain": {},
-    "tokens_first": dict.fromkeys("qkvy", {"order": (0, 2, 1)}),
-    "batch_inside": dict.fromkeys("qkvy", {"order": (1, 2, 0), "gap": 3}),
+    "tokens_first": {name: {"order": (0, 2, 1)} for name in "qkvy"},
+    "batch_inside": {name: {"order": (1, 2, 0), "gap": 3} for name in "qkvy"},
     "flipped": {"q": {"flip": (2,)}, "k": {"flip": (0, 2)}, "v": {"flip": (1,)}, "y": {"flip": (0, 1, 2)}},
     "gaps": {"q": {"gap": 1}, "k": {"gap": 2}, "v": {"gap": 8}, "y": {"gap": 5}},
     "shared_head": {"k": {"shared": (1,)}, "v": {"shared": (1,)}},
@@ -223,7 +223,7 @@ def arbmask(draw, shape, lost=0.3, **scalars):
 
 
 def tree(draw):
-    """A draft tree of 7 nodes behind a verified prefix of 9 tokens: a node sees the prefix, itself and its ancestors."""
+    """A draft tree of 7 nodes after a verified prefix of 9 tokens: a node sees the prefix, itself and its ancestors."""
     problem = flash(draw, (2, 2, 7, 16, 8, 8))
     parents = (-1, 0, 0, 1, 1, 2, 5)
     mask = np.full((7, 16), -np.inf)

@@ -281,14 +281,16 @@ GRADIENTS = dict.fromkeys(("dq", "dk", "dv"), "attention")
 
 def case(row, problems, reference, tolerance, bad):
     return Case(
-        row=row, problems=problems, reference=reference, tolerance=tolerance, plain="plain" if "plain" in problems else "small",
-        large="large", bad=bad, idle=(),
+        row=row, problems=problems, reference=reference, tolerance=tolerance,
+        plain="plain" if "plain" in problems else "small", large="large", bad=bad, idle=(),
     )  # fmt: skip
 
 
 CASES = (
-    case("fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, False)),
-    case("fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")),
+    case("fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED,
+         bad_calls(FORWARD, POSITIVE, False)),
+    case("fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED,
+         bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")),
     case("fa2_sdpa_backward_{T}", both(dense(3)), dense_reference, GRADIENTS,
          bad_calls(BACKWARD, POSITIVE, slopes="alibi_slopes_ptr")),
     case("fa2_sdpa_varlen_{T}", varlen_problems(varlen(False)), varlen_reference, SIZED,

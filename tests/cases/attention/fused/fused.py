@@ -141,8 +141,8 @@ def dense_reference(problem):
 
 
 VIEWS = {
-    "tokens_first": dict.fromkeys(STRIDED, {"order": (0, 2, 1)}),
-    "batch_inside": dict.fromkeys(STRIDED, {"order": (1, 2, 0), "gap": 3}),
+    "tokens_first": {name: {"order": (0, 2, 1)} for name in STRIDED},
+    "batch_inside": {name: {"order": (1, 2, 0), "gap": 3} for name in STRIDED},
     "flipped": {
         "q": {"flip": (2,)},
         "k": {"flip": (0, 2)},
@@ -343,9 +343,7 @@ GRADIENTS = ("dq", "dk", "dv")
 OFFSETS = ("cu_seqlens_q", "cu_seqlens_k")
 OF_FORWARD = {"y": "attention", "lse": "log_sum"}
 OF_BACKWARD = dict.fromkeys((*GRADIENTS, "dbias", "dsinks"), "attention")
-IDLE = tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")) + (
-    Idle("no_heads", {"heads": 0, "kv_heads": 0}),
-)
+IDLE = (*(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")), Idle("no_heads", {"heads": 0, "kv_heads": 0}))
 IDLE_BACKWARD = (Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0}),
                  Idle("no_rows", {"q_len": 0, "k_len": 0}), Idle("no_elements", {"d_k": 0, "d_v": 0}))  # fmt: skip
 VARLEN_IDLE = (Idle("no_heads", {"heads": 0, "kv_heads": 0}),)
@@ -353,15 +351,17 @@ NO_BATCH = Bad("no_batch", 2, r"batch is 0, must be >= 1 where there are rows", 
 
 CASES = (
     Case(
-        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD, plain="plain",
-        large="large", bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
-                            *strides_bad(FORWARD, ("y",))),
+        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD,
+        plain="plain", large="large",
+        bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
+             *strides_bad(FORWARD, ("y",))),
         idle=IDLE,
     ),
     Case(
         row="attention_backward_{T}", problems=backward_problems(), reference=dense_reference, tolerance=OF_BACKWARD,
         plain="plain", large="large",
-        bad=(*choices_bad(WORDS), *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
+        bad=(*choices_bad(WORDS),
+             *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
              *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS)),
         idle=IDLE_BACKWARD,
     ),
@@ -374,7 +374,8 @@ CASES = (
     Case(
         row="attention_varlen_backward_{T}", problems=varlen_problems(varlen(True)), reference=varlen_reference,
         tolerance=OF_BACKWARD, plain="plain", large="large",
-        bad=(*choices_bad(VARLEN), *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")), NO_BATCH,),
+        bad=(*choices_bad(VARLEN),
+             *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")), NO_BATCH),
         idle=VARLEN_IDLE,
     ),
 )  # fmt: skip
