@@ -35,6 +35,8 @@ bool test_all() {
     run("window of one", [](Options& o) { o.q_len = o.k_len = 70, o.left = 0, o.right = 0; });
     run("d 128", [](Options& o) { o.d_k = o.d_v = 128, o.heads = o.kv_heads = 1; });
     run("d 40, 72", [](Options& o) { o.d_k = 40, o.d_v = 72; });
+    run("d 96", [](Options& o) { o.d_k = o.d_v = 96, o.heads = o.kv_heads = 1, o.is_causal = true; });
+    run("d 80, softcap", [](Options& o) { o.d_k = 80, o.d_v = 88, o.softcap = 2; });
     run("d 192, 128", [](Options& o) { o.d_k = 192, o.d_v = 128, o.heads = o.kv_heads = 1; });
     run("d 256", [](Options& o) { o.d_k = o.d_v = 256, o.heads = o.kv_heads = 1, o.scale = 0.06f; });
     run("d 33, 35", [](Options& o) { o.d_k = 33, o.d_v = 35, o.gap = 0; });

@@ -9,9 +9,20 @@ Status attention_decode(const Launch& launch, const AttentionForward<T, KV>& p) 
     return decode_by_rows(launch, p);
 }
 
-template Status attention_decode(const Launch&, const AttentionForward<f16, e4m3>&);
-template Status attention_decode(const Launch&, const AttentionForward<f16, e5m2>&);
-template Status attention_decode(const Launch&, const AttentionForward<bf16, e4m3>&);
-template Status attention_decode(const Launch&, const AttentionForward<bf16, e5m2>&);
+template <class T, class KV>
+size_t attention_decode_workspace(const AttentionForward<T, KV>&) {
+    return 0;
+}
+
+#define BK_DECODE(T, KV)                                                             \
+    template Status attention_decode(const Launch&, const AttentionForward<T, KV>&); \
+    template size_t attention_decode_workspace(const AttentionForward<T, KV>&);
+
+BK_DECODE(f16, e4m3)
+BK_DECODE(f16, e5m2)
+BK_DECODE(bf16, e4m3)
+BK_DECODE(bf16, e5m2)
+
+#undef BK_DECODE
 
 }  // namespace bk

@@ -25,7 +25,7 @@ size_t paged_forward_workspace(const AttentionForward<T, KV>& p) {
     if constexpr (std::is_same_v<T, KV>)
         return attention_forward_workspace<T>(p);
     else
-        return 0;
+        return attention_decode_workspace(p);
 }
 
 inline Status require_head_groups(const char* q_name, int32_t heads, const char* kv_name, int32_t kv_heads) {

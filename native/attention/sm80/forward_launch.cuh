@@ -25,6 +25,7 @@ struct HeadShape {
 template <class F>
 auto with_head_shape(int64_t d_k, int64_t d_v, const F& f) {
     if (d_k <= 64 && d_v <= 64) return f(HeadShape<64, 64>{});
+    if (d_k <= 96 && d_v <= 96) return f(HeadShape<96, 96>{});
     if (d_k <= 128 && d_v <= 128) return f(HeadShape<128, 128>{});
     if (d_k <= 192 && d_v <= 128) return f(HeadShape<192, 128>{});
     return f(HeadShape<256, 256>{});
