@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ...model import Bad, Case, Idle, Problem
-from .oracle import Rules, band, forward
+from ..oracle import SIXTEEN, Rules, band, forward
 
 # batch, heads, q_len, k_len, d_k, d_v
 SHAPES = {
@@ -32,7 +32,6 @@ SHAPES = {
     "large": (2, 3, 70, 90, 40, 40),
 }
 EXTENTS = ("batch", "heads", "q_len", "k_len", "d_k", "d_v")
-SIXTEEN = ("f16", "bf16")
 
 
 def scalars_of(shape, **more):

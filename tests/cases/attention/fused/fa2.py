@@ -5,8 +5,8 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ...model import Bad, Case, Expected, Problem
-from .oracle import Rules, backward, band, forward
+from ...model import Bad, Case, Problem
+from ..oracle import Rules, backward, band, forward, gather, of_sequence
 
 # batch, num_heads, num_heads_k, seq_q, seq_k, head_dim
 SHAPES = {
@@ -191,30 +191,6 @@ def sequences(problem):
         begin, begin_k = int(ends[0][b]), int(ends[1][b])
         count, count_k = max(int(ends[0][b + 1]) - begin, 0), max(int(ends[1][b + 1]) - begin_k, 0)
         yield b, slice(begin, begin + min(count, longest)), slice(begin_k, begin_k + min(count_k, longest_k))
-
-
-def of_sequence(x, rows):
-    """Rows [total, heads, d] of a sequence as [1, heads, rows, d]."""
-    return x[rows].swapaxes(0, 1)[None]
-
-
-def gather(problem, each, outputs):
-    """Expected values of all sequences from those of each; rows of none are 0, their lse is the empty one's."""
-    found = {}
-    for name, (own, is_key, empty) in outputs.items():
-        shape = problem.arrays[own].shape
-        parts = [np.full(shape, empty), *(np.zeros(shape) for _ in range(3))]
-        for rows, keys, result in each:
-            at, e = keys if is_key else rows, result[name]
-            fields = (e.value, e.count, e.magnitude, e.divided)
-            for part, field in zip(parts, fields):
-                field = np.broadcast_to(field, e.value.shape)[0]
-                if name == "lse":
-                    part[:, at] = field
-                else:
-                    part[at] = field.swapaxes(0, 1)
-        found[own] = Expected(*parts)
-    return found
 
 
 def varlen(is_backward):

@@ -6,9 +6,9 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE, round_to
 
 from ...model import Bad, Case, Expected, Idle, Problem
-from .dense import SIXTEEN, steps_of
-from .fa2 import RAGGED, gather, of_sequence, offsets_of, sequences
-from .oracle import Rules, backward, band, dropout_factor, forward
+from ..oracle import SIXTEEN, Rules, backward, band, dropout_factor, forward, gather, of_sequence
+from .dense import steps_of
+from .fa2 import RAGGED, offsets_of, sequences
 
 # batch, heads, kv_heads, q_len, k_len, d_k, d_v
 SHAPES = {

@@ -6,6 +6,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from ...model import Bad, Case, Expected, Idle, Problem
+from ..oracle import backward, forward
 from .dense import (
     EXTENTS,
     SHAPES,
@@ -20,7 +21,6 @@ from .dense import (
     steps_of,
     values_of,
 )
-from .oracle import backward, forward
 
 OPERANDS = ("q", "k", "v", "attn", "dy", "dscores_ws", "dQ", "dK", "dV")
 GRADIENTS = ("dQ", "dK", "dV")
