@@ -37,6 +37,7 @@ PLAN_ONLY = (
     "contiguize",
     "write_slice",
     "kv_cache",
+    "paged_kv_append",
     "sdpa_",
     "flash_sdpa",
     "fa2_sdpa",
@@ -252,8 +253,6 @@ def _shape_rule(row: Row) -> str:
         return "repeat"
     if "num_indices" in names:
         return "rows_of_indices"
-    if "num_page_ids" in names:
-        return "serving"
     return "pointwise" if "numel" in names else "named"
 
 

@@ -53,6 +53,10 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
             "bk.RopeApply": "bk.RopeApplyInterleaved", ', "pairing": bk.RotaryPairing.ADJACENT': "",
         }),
         "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
+        "attention_paged_fp8e5m2": ("attention_paged_fp8e4m3", {"E4M3": "E5M2"}),
+        "fa2_sdpa_v2": ("fa2_sdpa", {}),
+        "hyper_connection_f32": ("hyper_connection_bf16", {"bk.bf16": "bk.f32"}),
+        "ring_attention_init": ("ring_attention_step", {}), "ring_attention_finalize": ("ring_attention_step", {}),
     }  # fmt: skip
     for name in ("rope", "rope_positions", "rope_starts", "rope_apply", "rope_apply_thd"):
         function = name.removesuffix("_positions")
