@@ -118,6 +118,7 @@ class RingAttentionPlan:
     """The loop over all ranks: init, a step for each chunk with a transfer after each but the last, finalize."""
 
     __slots__ = ("_finalize", "_init", "_preference", "_steps", "descriptor", "library")
+    descriptor_type: ClassVar = RingAttentionDescriptor
     args_type: ClassVar = RingAttentionArgs
     category: ClassVar = OpCategory.ATTENTION
     kind: ClassVar = AttentionKind.RING_ATTENTION

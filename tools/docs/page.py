@@ -265,7 +265,7 @@ def python(cells: list[Cell]) -> str:
         descriptor, args = plan.descriptor_type, plan.args_type
         lines = [
             f"plan = baracuda.{name}Plan.select(stream, descriptor, preference=PlanPreference())",
-            "plan.run(stream, workspace, args)",
+            f"plan.run({', '.join(list(inspect.signature(plan.run).parameters)[1:])})",
             f"descriptor: {fields_of(descriptor)}",
             f"args:       {fields_of(args)}",
         ]
