@@ -195,7 +195,7 @@ def numbers(batch, heads, kv_heads, q_len, k_len, d_k, d_v, *, causal=False, win
     return {
         "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "k_len": k_len, "d_k": d_k, "d_v": d_v,
         "scale": 1 / math.sqrt(d_k), "is_causal": int(causal), "aligns_ends": 0, "window_left": window,
-        "window_right": -1, "softcap": softcap, "dropout": 0.0,
+        "window_right": -1, "softcap": softcap, "dropout": 0.0, "stride_bias": (0,) * 4, "stride_mask": (0,) * 4,
     }  # fmt: skip
 
 
@@ -313,7 +313,7 @@ def check_merge(problem):
     count = problem.bench.scalars["num_rows"]
     for row in picks(problem, count, 4):
         at = np.arange(problem.bench.scalars["num_states"]) * count + row
-        lse, values = rows(problem, "lse", at)[:, 0], rows(problem, "values", at)
+        lse, values = problem.data.cells(problem.buffers["lse"], at), rows(problem, "values", at)
         w = np.exp(lse - lse.max())
         if wrong := compare(
             problem, rows(problem, "y", [row])[0], w @ values / w.sum(), np.abs(values).max(), problem.dtype
