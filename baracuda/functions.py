@@ -147,7 +147,11 @@ def _annotation(spec: Spec, number: str) -> str:
     if number in _ANNOTATIONS:
         return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
-    if found is not None and found.dtype == "f32" and any(n.default is None for n in spec.numbers if n.number == number):
+    if (
+        found is not None
+        and found.dtype == "f32"
+        and any(n.default is None for n in spec.numbers if n.number == number)
+    ):
         return "float | None"
     return "int" if found is None or found.dtype in ("i32", "i64", "u64") else "float"
 
@@ -336,9 +340,9 @@ _SHAPES = {
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
-    "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads of "
-    "q are a multiple of those of k and v. bias and mask broadcast to (batch, heads, queries, keys); slopes and sinks "
-    "are f32, an element a head, seed one of i64.",
+    "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads "
+    "of q are a multiple of those of k and v. bias and mask broadcast to (batch, heads, queries, keys); slopes and "
+    "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "

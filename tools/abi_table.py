@@ -43,8 +43,8 @@ tail           stream: the stream follows the operands directly; by default a wo
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
                takes as void*
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
-companions     functions without a dtype in their names, one per line: `size_t name(parameters)`, or `status`, with names of
-               the row's parameters. bk::name of the headers implements it
+companions     functions without a dtype in their names, one per line: `size_t name(parameters)` or `status`, with
+               names of the row's parameters. bk::name of the headers implements it
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
 Implementation; `{T}`, `{U}`, `{I}`, `{O}` are dtypes and `{F}` is the class of a function, GeluTanh for gelu_tanh:
@@ -113,11 +113,19 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", "companions", *CLASSES,
-    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
-    "indexes", "call", "gradient", "about", "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes",
+    "companions", *CLASSES, "include", "units", "sums", "reads", "workspace", "deterministic", "in_place",
+    "accumulates", "leaves", "points", "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "companions", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
+OWN = {
+    "workspace",
+    "can_implement",
+    "companions",
+    "like",
+    "call",
+    "gradient",
+    "about",
+}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"

@@ -54,7 +54,9 @@ def dense(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     (batch, heads, q_len, d_k) = (whole[0][axis] for axis in (0, heads_at, rows, 3))
     (kv_heads, k_len, d_v) = whole[1][heads_at], whole[1][rows], whole[2][3]
     if whole[1][0] != batch or whole[1][3] != d_k or whole[2][:3] != whole[1][:3]:
-        raise InvalidProblemError(f"q has shape {q}, k {k} and v {v}: batches, rows of k and v or features of q and k differ")
+        raise InvalidProblemError(
+            f"q has shape {q}, k {k} and v {v}: batches, rows of k and v or features of q and k differ"
+        )
     _check_groups(heads, kv_heads, q, k)
     if exceeds(INT32_MAX, batch, heads, q_len, k_len, d_k, d_v):
         raise UnsupportedError(f"q has shape {q}: extents of more than {INT32_MAX} are not supported")
@@ -64,7 +66,8 @@ def dense(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     }  # fmt: skip
     extents: dict[str, Shape] = {
         "q": (batch, heads, q_len, d_k), "k": (batch, kv_heads, k_len, d_k), "v": (batch, kv_heads, k_len, d_v),
-        "y": (batch, heads, q_len, d_v), "lse": (batch, heads, q_len), "slopes": (heads,), "sinks": (heads,), "seed": (1,),
+        "y": (batch, heads, q_len, d_v), "lse": (batch, heads, q_len), "slopes": (heads,), "sinks": (heads,),
+        "seed": (1,),
     }  # fmt: skip
     extents |= dict.fromkeys(("bias", "mask", "dbias"), (batch, heads, q_len, k_len))
     extents |= {"dy": extents["y"], "dq": extents["q"], "dk": extents["k"], "dv": extents["v"], "dsinks": (heads,)}
