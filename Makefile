@@ -17,7 +17,7 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 # Patterns of sources: a family is a folder of native/, shared code is native/core/; both may have subfolders.
 NATIVE = $(wildcard native/*/$(1) native/*/*/$(1))
 TABLES := $(call NATIVE,*.abi)
-GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
+GENERATORS := baracuda/_library/param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A partial library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has its own directory. A choice of families
@@ -234,7 +234,8 @@ NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
 NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
-FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o $(OUT)/fibers/obj/core/abi/library.o
+FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
+                 $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
 cpu-library cuda-library fibers-library: %-library: $(OUT)/%/libbaracuda_kernels.so
@@ -301,7 +302,7 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
 # DEMO_PART has the ops that the demo calls; tests/docs/test_demo.py compares both.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
-CHECKED := tests/ops tests/functions tests/plans $(foreach f,jax torch,--ignore-glob=tests/functions/test_$(f)*)
+CHECKED := tests/ops tests/functions tests/plans --ignore=tests/functions/frameworks
 TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
 DEMO_PART := FAMILIES="attention.attention embedding.bags segment.segment segment.segment_backward shape_layout.shape_layout elementwise.lerp" DTYPES=f32
 
@@ -335,7 +336,7 @@ frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS
 	$(Q)$(if $(filter jax%,$(FRAMEWORKS)),$(MAKE) --no-print-directory jax)
 
 jax: gen ## the handler by which JAX calls the library, for the jaxlib that is installed
-	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda._jax_handler $(BUILD)/jax
+	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda.jax $(BUILD)/jax
 
 examples-node: $(BUILD)/node/.stamp ## what the example of Node needs, from npm; BARACUDA_EXAMPLES=all make test tries every language's
 
@@ -374,7 +375,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* baracuda/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
+             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) bindings ## ruff, mypy, the word list and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

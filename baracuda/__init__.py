@@ -18,7 +18,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from baracuda._lib import Library, default_library, load
+from baracuda._library.loader import Library, default_library, load
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import (
     ElementKind,
@@ -104,16 +104,19 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
-    from baracuda._checks import checked as checked
-    from baracuda._functions.arrays import set_allocator as set_allocator
-    from baracuda._graphs import Graph as Graph
-    from baracuda._graphs import graph as graph
+    from baracuda._arrays.frameworks import set_allocator as set_allocator
+    from baracuda._call.checking import checked as checked
+    from baracuda._call.graphs import Graph as Graph
+    from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
-    from baracuda.attention_functions import *  # noqa: F403
+    from baracuda.attention.functions import *  # noqa: F403
+    from baracuda.attention.ring import RingAttentionArgs as RingAttentionArgs
+    from baracuda.attention.ring import RingAttentionDescriptor as RingAttentionDescriptor
+    from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
-    from baracuda.gemm_packing import *  # noqa: F403
+    from baracuda.gemm.packing import *  # noqa: F403
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
     )
@@ -132,18 +135,23 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
-    from baracuda.rotary import LinearScaling as LinearScaling
-    from baracuda.rotary import LongRoPEScaling as LongRoPEScaling
-    from baracuda.rotary import RopeScaledTableBuilder as RopeScaledTableBuilder
-    from baracuda.rotary import YaRNScaling as YaRNScaling
+    from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
+    from baracuda.rotary.tables import LinearScaling as LinearScaling
+    from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
+    from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
+    from baracuda.rotary.tables import YaRNScaling as YaRNScaling
 
 __version__ = "0.1.0"
 
 # Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
-    "attention": "Alibi AlibiBackward KvCacheAppend",
-    "sdpa": (
+    "attention.alibi": "Alibi AlibiBackward",
+    "attention.kv_cache": "KvCacheAppend",
+    "attention.serving": (
+        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
+        "CascadeAttention CascadeMergeStates MergeAttentionStates"
+    ),
+    "attention.sdpa": (
         "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
         "SdpaBlockSparse Fa2Sdpa Fa2SdpaBackward"
     ),
@@ -156,20 +164,21 @@ _OPS = {
     "elementwise.ternary": "Ternary TernaryBackward",
     "elementwise.unary": "Unary UnaryBackward UnaryParam UnaryParamBackward",
     "elementwise.where": "Where WhereBackward",
-    "embeddings": (
-        "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
-        "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm "
-        "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
-        "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
+    "embeddings.bags": (
+        "EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward EmbeddingBagWeighted "
+        "EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingBagLastOffset "
+        "EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingBagSparseBackward EmbeddingBagMaxLastOffset"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
-    "gemm_grouped": "GroupedGemm GroupedGemmBackward",
-    "gemm_pointers": "GemmPointers GroupedGemmPointers",
-    "gemm_scaled": "ScaledGemm",
-    "gemm_sums": "DenseSumsGemm",
-    "gemm_narrow": (
+    "embeddings.rows": ("Embedding EmbeddingBackward EmbeddingRenorm EmbeddingDenseBackward EmbeddingSparseBackward"),
+    "gemm.dense": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
+    "gemm.grouped": "GroupedGemm GroupedGemmBackward",
+    "gemm.pointers": "GemmPointers GroupedGemmPointers",
+    "gemm.scaled": "ScaledGemm",
+    "gemm.sums": "DenseSumsGemm",
+    "gemm.narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
+    "attention.hyper_connections": "HyperConnection",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -216,16 +225,16 @@ _OPS = {
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
-    "reduce": (
-        "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
-        "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
+    "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
+    "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
+    "reduce.to_shape": "ReduceTo ReduceToBackward",
+    "reduce.trace": "Trace TraceBackward",
+    "rotary.apply": (
+        "RopeApply RopeApplyBackward RopeApplyThd RopeApplyThdBackward RopeApplyInterleaved "
+        "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
-    "rotary": (
-        "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward "
-        "RopeApply RopeApplyBackward RopeApplyThd "
-        "RopeApplyInterleaved RopeApplyInterleavedBackward "
-        "RopeApplyThdBackward RopeTablesBackward"
-    ),
+    "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
     "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
@@ -252,13 +261,13 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
-_LAZY["set_allocator"] = "_functions.arrays"
-_LAZY["checked"] = "_checks"
-_LAZY |= dict.fromkeys(
-    ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
-)
-_LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
-_LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm_packing")
+_LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
+_LAZY["set_allocator"] = "_arrays.frameworks"
+_LAZY["checked"] = "_call.checking"
+_LAZY["ROPE_DEFAULT_BASE"] = "rotary.pairs"
+_LAZY |= dict.fromkeys(("LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary.tables")
+_LAZY |= dict.fromkeys(("Graph", "graph"), "_call.graphs")
+_LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm.packing")
 _LAZY |= dict.fromkeys(
     (
         "as_strided",
@@ -278,7 +287,7 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention",
         "scaled_dot_product_attention_backward",
     ),
-    "attention_functions",
+    "attention.functions",
 )
 _LAZY |= dict.fromkeys(
     (

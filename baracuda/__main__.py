@@ -9,11 +9,11 @@ import sys
 import textwrap
 
 import baracuda
-from baracuda._console import exit_status
-from baracuda._describe import alike, describe, guarantee
-from baracuda._lib import cuda_unavailable
-from baracuda._optable import rows
-from baracuda._vendor import how_to_install, preload, vendors
+from baracuda._cli.console import exit_status
+from baracuda._cli.describe import alike, describe, guarantee
+from baracuda._library.loader import cuda_unavailable
+from baracuda._library.op_table import rows
+from baracuda._library.vendor import how_to_install, preload, vendors
 from baracuda.errors import BaracudaError
 
 
@@ -86,8 +86,8 @@ def ops(name: str | None, family: str | None) -> int:
 def cflags() -> int:
     """The compiler flags for the headers of C and C++: those in the package, or the checkout's."""
     package = pathlib.Path(__file__).resolve().parent
-    places = [package / "include", package.parent / "include", package.parent / "build" / "include"]
-    print(" ".join(f"-I{place}" for place in (places[:1] if places[0].exists() else places[1:])))
+    folders = [package / "include", package.parent / "include", package.parent / "build" / "include"]
+    print(" ".join(f"-I{folder}" for folder in (folders[:1] if folders[0].exists() else folders[1:])))
     return 0
 
 
@@ -111,7 +111,7 @@ def main() -> int:
     if args.command == "ops":
         return ops("_".join(args.name) or None, args.family)
     if args.command == "bench":
-        from baracuda._bench import run
+        from baracuda._cli.bench import run
 
         return run(args.name, args.dtype, tuple(args.sizes))
     return info() if args.command == "info" else cflags()

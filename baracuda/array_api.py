@@ -65,8 +65,8 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
-from baracuda._functions.arrays import result_framework
-from baracuda._functions.call_meta import axes_of, axis_of
+from baracuda._arrays.frameworks import result_framework
+from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -356,8 +356,8 @@ def count_nonzero(x: Array, /, *, axis: Axis = None, keepdims: Flag = False) -> 
 def nonzero(x: Array, /) -> tuple[Array, ...]:
     if not x.ndim:
         raise InvalidProblemError("x has no axis")
-    places, count = bk.nonzero(x)
-    return tuple([bk.cast(places[: int(count), axis], ElementKind.I64) for axis in range(x.ndim)])
+    positions, count = bk.nonzero(x)
+    return tuple([bk.cast(positions[: int(count), axis], ElementKind.I64) for axis in range(x.ndim)])
 
 
 def _accumulated(ours: str, first: int) -> Callable[..., Array]:
@@ -459,13 +459,13 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     along = axis_of("axis", axis, x.shape)
     one = [[1 if a == along else extent for a, extent in enumerate(each.shape)] for each in (x, indices)]
     whole = np.broadcast_shapes(*map(tuple, one))
-    given, places = [
+    given, positions = [
         result_framework(each).broadcast_to(
             each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)])
         )
         for each in (x, indices)
     ]
-    return bk.gather(given, _non_negative(places, x.shape[along]), axis=along)
+    return bk.gather(given, _non_negative(positions, x.shape[along]), axis=along)
 
 
 def _larger(a: int, b: int) -> int:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._functions.arrays import NUMPY, SCALARS, as_array, framework_of, result_framework
-from baracuda._functions.call_meta import Shape, axis_of
+from baracuda._arrays.frameworks import NUMPY, SCALARS, as_array, framework_of, result_framework
+from baracuda._call.scalars import INT32_MAX, as_integers
 from baracuda._functions.dispatch import Function
-from baracuda._functions.gemm_shapes import batch_of
+from baracuda._functions.shape_rules.call_meta import Shape, axis_of
+from baracuda._functions.shape_rules.gemm import batch_of
 from baracuda._functions.spec import Argument, specs
-from baracuda._scalars import INT32_MAX, as_integers
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.tensor import TensorRef, tensor

@@ -11,14 +11,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from baracuda import _checks, functions
-from baracuda._functions.arrays import KEYS, POINTERS, Framework, as_array, library_for, result_framework
-from baracuda._functions.call_meta import Shape, axis_of
+from baracuda import functions
+from baracuda._arrays.frameworks import KEYS, POINTERS, Framework, as_array, library_for, result_framework
+from baracuda._call import checking
+from baracuda._call.scalars import INT32_MAX, as_integer, as_integers, shown
 from baracuda._functions.dispatch import keep
 from baracuda._functions.prepared import canonical
-from baracuda._lib import symbol_name
-from baracuda._optable import ops
-from baracuda._scalars import INT32_MAX, as_integer, as_integers, shown
+from baracuda._functions.shape_rules.call_meta import Shape, axis_of
+from baracuda._library.loader import symbol_name
+from baracuda._library.op_table import ops
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.shape.slices import ContiguizeDescriptor, ContiguizePlan
@@ -195,7 +196,7 @@ def _tile(source: Any, shape: Shape, extents: Sequence[int]) -> Any:
 def _cached_concat(arrays: Sequence[Any], axis: int, out: Any, layout: Callable[..., Any]) -> Any:
     """concatenate and stack, with a cache of calls by dtypes, shapes, strides and devices of the arrays."""
     key = None
-    if out is None and _checks.active is None and isinstance(arrays, (list, tuple)):
+    if out is None and checking.active is None and isinstance(arrays, (list, tuple)):
         try:
             key = (layout, canonical(axis), *[KEYS[type(array)](array) for array in arrays])
             if (found := _CACHED_CALLS.get(key)) is not None:
@@ -316,11 +317,11 @@ class _ConcatCall:
         with framework.guard(like):
             stream = framework.stream(like)
             call = self.arguments_of(whole.pointer, [part.pointer for part in parts], stream)
-            if _checks.active is None:
+            if checking.active is None:
                 status = self.function(*call)
             else:
-                _checks.active.keep(whole, *parts)
-                status = _checks.watched_call(self.function, self.row, {self.whole: whole}, {}, stream, call)
+                checking.active.keep(whole, *parts)
+                status = checking.watched_call(self.function, self.row, {self.whole: whole}, {}, stream, call)
         self.library.check(self.symbol, status)
 
     def run_on_arrays(self, shape: Shape, dtype: ElementKind, framework: Framework, arrays: Sequence[Any]) -> Any:

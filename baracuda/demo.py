@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
-from baracuda._console import exit_status
+from baracuda._cli.console import exit_status
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ class Bags:
 
 @dataclasses.dataclass
 class File:
-    """Where a file's lines begin in the corpus, the end of the last one included."""
+    """A file: `lines` are where its lines begin in the corpus, and the end of the last one."""
 
     label: int
     held_out: bool
@@ -378,20 +378,20 @@ def _run(
 def _differences(reference: Callable[..., Array], inputs: dict[str, Array], name: str, dy: Array) -> Array:
     """Gradient of sum(dy * reference) by one input, in central differences."""
     gradient = np.empty(inputs[name].shape)
-    for place in np.ndindex(gradient.shape):
+    for index in np.ndindex(gradient.shape):
         moved = []
         for step in (0.5, -0.5):
             values = inputs[name].copy()
-            values[place] += step
+            values[index] += step
             moved.append(reference(**(inputs | {name: values})))
-        gradient[place] = (dy * (moved[0] - moved[1])).sum()
+        gradient[index] = (dy * (moved[0] - moved[1])).sum()
     return gradient
 
 
 # --- The report -------------------------------------------------------------------------------------------------------
 
 
-def place(library: bk.Library) -> str:
+def describe_device(library: bk.Library) -> str:
     """Backend and chip."""
     if library.backend == "cuda":
         from cuda.bindings import runtime
@@ -420,7 +420,7 @@ def main(arguments: list[str] | None = None) -> int:
         "OMP_WAIT_POLICY", "passive"
     )  # many short launches: idle threads must not keep the cores busy
     library = bk.load(backend=options.backend) if options.backend else bk.default_library()
-    print(f"baracuda {bk.__version__} on {place(library)}")
+    print(f"baracuda {bk.__version__} on {describe_device(library)}")
 
     errors = check_gradients(library)
     off = [name for name, error in errors.items() if not error <= GRADIENT_TOLERANCE]

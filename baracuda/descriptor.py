@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from baracuda._scalars import (
+from baracuda._call.scalars import (
     INT32_MAX,
     INT64_MAX,
     as_flag,
@@ -45,9 +45,9 @@ def _extents(name: str, values: object, low: int, high: int) -> tuple[int, ...]:
     return extents
 
 
-def extent() -> Any:
-    """An extent: 0 .. 2^31 - 1."""
-    return checked(lambda name, value: as_integer(name, value, 0, INT32_MAX))
+def extent(low: int = 0, **options: Any) -> Any:
+    """An extent: low .. 2^31 - 1."""
+    return checked(lambda name, value: as_integer(name, value, low, INT32_MAX), **options)
 
 
 def shape(low: int = 0, high: int = INT64_MAX, **options: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._scalars import shown
+from baracuda._call.scalars import shown
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from baracuda._lib import Library
+    from baracuda._library.loader import Library
 
 
 class Status(IntEnum):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from baracuda._functions.spec import REQUIRED, Spec, specs
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 
 
 def __getattr__(name: str) -> Any:
@@ -40,10 +40,10 @@ def __dir__() -> list[str]:
 
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec, which calls a cached launcher or else Function.call."""
-    from baracuda._functions.arrays import KEYS
-    from baracuda._functions.copies import with_negative_pads
+    from baracuda._arrays.frameworks import KEYS
     from baracuda._functions.dispatch import Function, canonical, outer_key
     from baracuda._functions.matmul_broadcast import broadcasting
+    from baracuda._functions.shape_rules.copies import with_negative_pads
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]
@@ -162,7 +162,7 @@ _ANNOTATIONS = {
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
-                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half",
+                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
@@ -345,6 +345,7 @@ _SHAPES = {
     "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
+    "serving": "Operands have the shapes of the description.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

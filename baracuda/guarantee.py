@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory

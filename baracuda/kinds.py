@@ -11,7 +11,7 @@ class IntEnum(enum.IntEnum):
 
     @property
     def description(self) -> str:
-        from baracuda._members import description
+        from baracuda._library.members import description
 
         return description(self)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from baracuda import dtypes
-from baracuda._lib import Library, default_library
+from baracuda._library.loader import Library, default_library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InternalError, InvalidProblemError, UnsupportedError
 from baracuda.operands import Args, check_reach

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from baracuda._scalars import INT64_MAX
+from baracuda._call.scalars import INT64_MAX
 from baracuda.descriptor import broadcasts
 from baracuda.dtypes import ElementKind
 from baracuda.errors import BufferTooSmallError, InvalidProblemError, MisalignedOperandError, UnsupportedError

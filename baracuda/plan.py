@@ -12,14 +12,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from baracuda import _checks, _index_checks
-from baracuda._arch import arch_of
-from baracuda._args import args_of, descriptor_of
-from baracuda._calls import Call, Form, check_numbers, forms_of, op_names, operands_of, parameters_of
-from baracuda._checks import watched_call
-from baracuda._lib import Library, default_library, load, symbol_name
-from baracuda._optable import Op
-from baracuda._scratch import workspace_view
+from baracuda._call import checking, index_checks
+from baracuda._call.args_class import args_of, descriptor_of
+from baracuda._call.c_call import Call, Form, check_numbers, forms_of, op_names, operands_of, parameters_of
+from baracuda._call.checking import watched_call
+from baracuda._call.workspace import workspace_view
+from baracuda._library.loader import Library, default_library, load, symbol_name
+from baracuda._library.machine_code import arch_of
+from baracuda._library.op_table import Op
 from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
@@ -30,7 +30,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
 
 if TYPE_CHECKING:
-    from baracuda._cached_call import CachedCall
+    from baracuda._call.cached import CachedCall
 
 P = TypeVar("P", bound="Plan")
 _MAX_CACHED = 256  # cached calls of a plan
@@ -98,8 +98,8 @@ class Plan:
         for operand in self.operands:
             product(operand.name, (*operand.extents, descriptor.element.itemsize))
         needed, self._needs_workspace = self._choose_workspace()
-        self._checked: tuple[_index_checks.Checked, ...] = ()  # the checked operands of the last launch
-        self._reports = max([_index_checks.report_bytes(f.op) for f in self._forms]) if preference.check_indices else 0
+        self._checked: tuple[index_checks.Checked, ...] = ()  # the checked operands of the last launch
+        self._reports = max([index_checks.report_bytes(f.op) for f in self._forms]) if preference.check_indices else 0
         self.workspace_size = needed + self._reports
         if self._reports and self.workspace_size > preference.max_workspace_bytes:
             raise UnsupportedError(
@@ -200,7 +200,7 @@ class Plan:
             plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
         except AttributeError:  # first run; handled outside, so that errors do not chain to this one
             plan = None
-        if plan is self and seen_stream is stream and seen_workspace is workspace and _checks.active is None:
+        if plan is self and seen_stream is stream and seen_workspace is workspace and checking.active is None:
             if status := call():
                 self.library.check(symbol, status)
         else:
@@ -228,7 +228,7 @@ class Plan:
         if not self.preference.check_indices:
             raise InvalidProblemError(f"{self.name}: preference.check_indices is False, so nothing was checked")
         with naming(self.name):
-            _index_checks.raise_first(self, self._checked)
+            index_checks.raise_first(self, self._checked)
 
     # --- what a family may override ---------------------------------------------------------------------------------
 
@@ -304,7 +304,11 @@ class Plan:
         enumerations: dict[str, Any] = {field.name: field.metadata.get("enumeration") for field in fields}
         kind = getattr(descriptor, "kind", None)
         known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
-        return cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
+        return (
+            cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op")
+            .rstrip("_")
+            .replace("__", "_")
+        )
 
     @classmethod
     def _spelled(cls, kind: enum.IntEnum | None) -> str:
@@ -376,7 +380,7 @@ class Plan:
 
     def _first_run(self, stream: object, workspace: object, args: Args) -> None:
         handle = self._handle(stream)
-        if _checks.active is not None:
+        if checking.active is not None:
             call, symbol, _ = self._prepare(stream, workspace, args)
             self.library.check(symbol, call())
             return
@@ -398,7 +402,7 @@ class Plan:
     def _prepare(self, stream: object, workspace: object, args: Args) -> tuple[Callable[[], int], str, int]:
         """(checked C call with its arguments, symbol, stream handle); holds no reference to `args`."""
         handle = self._handle(stream)
-        key = self._key(args) if workspace is None and _checks.active is None else None
+        key = self._key(args) if workspace is None and checking.active is None else None
         cached = self._known.get(key)
         if cached is not None and (arguments := cached.arguments(args)) is not None:
             raw_stream = self.library.ffi.cast("void *", handle)
@@ -409,8 +413,8 @@ class Plan:
             raw_stream = self.library.ffi.cast("void *", handle)
             checks: list[Callable[[], int]] = []
             if self._reports:
-                address, remaining = _index_checks.split(op, scratch)
-                checks, checked = _index_checks.launches(
+                address, remaining = index_checks.split(op, scratch)
+                checks, checked = index_checks.launches(
                     self, op, call, self.views(args), self._names(op), address, raw_stream, scratch
                 )
                 scratch = remaining
@@ -418,16 +422,16 @@ class Plan:
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
-            from baracuda._cached_call import CachedCall  # imports the generated bindings
+            from baracuda._call.cached import CachedCall  # imports the generated bindings
 
             self._known[key] = CachedCall(
                 function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1])
             )
-        if _checks.active is not None:
+        if checking.active is not None:
             function = functools.partial(self._watched, function, op, args, workspace, handle)
         launch = functools.partial(function, *call, *tail)
         if checks:
-            return _index_checks.in_order(self, checks, checked, launch), symbol_name(op.name), handle
+            return index_checks.in_order(self, checks, checked, launch), symbol_name(op.name), handle
         return launch, symbol_name(op.name), handle
 
     def _key(self, args: Args) -> Any:
@@ -447,8 +451,8 @@ class Plan:
         """The C call through the active watcher."""
         views = self.views(args)
         names = self._names(op)
-        if _checks.active is not None:
-            _checks.active.keep(args, workspace)
+        if checking.active is not None:
+            checking.active.keep(args, workspace)
         with naming(self.name):
             return watched_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind

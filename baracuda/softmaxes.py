@@ -16,7 +16,7 @@ import math
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer, as_real
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, SoftmaxKind

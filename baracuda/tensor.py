@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from baracuda import _dlpack, _export
-from baracuda._scalars import as_integer, as_integers
+from baracuda._arrays import capsules, export
+from baracuda._call.scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
@@ -186,22 +186,22 @@ class TensorRef(_Slots):
         """A DLPack capsule of the same memory, for `from_dlpack` of other packages. On CUDA the consumer's `stream`
         waits for the per-thread default stream.
         """
-        return _export.dlpack(self, stream, max_version, dl_device, copy)
+        return export.dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _export.dlpack_device(self)
+        return export.dlpack_device(self)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        return _export.interface(self, "cpu")
+        return export.interface(self, "cpu")
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return _export.interface(self, "cuda")
+        return export.interface(self, "cuda")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """NumPy's view of host memory, also for dtypes that the interface cannot name, bf16 and fp8."""
-        array = _export.numpy_array(self)
+        array = export.numpy_array(self)
         return array if dtype is None and not copy else np.array(array, dtype, copy=bool(copy) or None)
 
 
@@ -303,14 +303,14 @@ def _from_any_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> Tensor
 
 
 def _from_dlpack(obj: Any, name: str) -> TensorRef:
-    device = _dlpack.device_name(obj.__dlpack_device__())
+    device = capsules.device_name(obj.__dlpack_device__())
     if device not in ("cpu", "cuda", "shared"):
         raise UnsupportedError(f"{name}: {device} memory")
-    view = _dlpack.export(obj, device)
+    view = capsules.export(obj, device)
     dtype = from_dlpack(*view.dtype, name)
     strides = contiguous_stride(view.shape) if view.strides is None else view.strides
-    place = None if device == "shared" else device
-    return _canonical(view.address, view.shape, dtype, strides, place, view.readonly, (obj, view.capsule))
+    known_device = None if device == "shared" else device
+    return _canonical(view.address, view.shape, dtype, strides, known_device, view.readonly, (obj, view.capsule))
 
 
 def _from_interface(interface: Any, obj: object, device: str, name: str) -> TensorRef:

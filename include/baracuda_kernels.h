@@ -140,6 +140,35 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
+ * attention_decode_{T}  (T: f32 f16 bf16 f64)
+ * Attention of one query row a sequence: weights[b, h, j] = softmax over j of scale q[b, h].k[b, h / (heads /
+ * kv_heads), j], y = weights v, lse the natural logarithm of the sum of exponentials, mean_weights[b, j] the mean
+ * of weights over the heads, which needs weights. The elements of a row are adjacent; other strides are any, and
+ * those of k and v may be 0. Without keys y is 0 and lse -inf. Arithmetic is f32 (f64).
+ *   in    q: T [batch, heads, d_k at stride_q_b, stride_q_h]
+ *   in    k: T [batch, kv_heads, k_len, d_k at stride_k_b, stride_k_h, stride_k_s]
+ *   in    v: T [batch, kv_heads, k_len, d_v at stride_v_b, stride_v_h, stride_v_s]
+ *   out   y: T [batch, heads, d_v at stride_y_b, stride_y_h]
+ *   out   lse: f32 [batch, heads], may be NULL
+ *   out   weights: f32 [batch, heads, k_len], may be NULL
+ *   out   mean_weights: f32 [batch, k_len], may be NULL
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f32_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f32_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_bf16_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_bf16_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_run(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, void* y, void* lse, void* weights, void* mean_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_decode_f64_can_implement(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale, const void* q, const void* k, const void* v, const void* y, const void* lse, const void* weights, const void* mean_weights);
+BARACUDA_API size_t baracuda_kernels_attention_decode_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t k_len, int32_t d_k, int32_t d_v, int64_t stride_q_b, int64_t stride_q_h, int64_t stride_k_b, int64_t stride_k_h, int64_t stride_k_s, int64_t stride_v_b, int64_t stride_v_h, int64_t stride_v_s, int64_t stride_y_b, int64_t stride_y_h, float scale);
+
+/*
  * fa2_sdpa_{T}  (T: f16 bf16)
  * out = softmax(softmax_scale q k^T) v along the keys, and softmax_lse, the natural logarithm of the sum of a
  * row's exponentials, fa2_sdpa_lse_size() elements. Query head h reads key-value head h / (num_heads /
@@ -160,7 +189,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_f16_workspace_size(int32_t batch, 
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* q, const void* k, const void* v, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
 
 /*
  * fa2_sdpa_{T}_v2  (T: f16 bf16)
@@ -209,7 +237,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_f16_workspace_size(int32_
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t seq_q, int32_t seq_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
 
 /*
  * fa2_sdpa_varlen_{T}  (T: f16 bf16)
@@ -237,7 +264,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_f16_workspace_size(int32_t 
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* out, void* softmax_lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
 
 /*
  * fa2_sdpa_varlen_backward_{T}  (T: f16 bf16)
@@ -265,7 +291,6 @@ BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_f16_workspace_size
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_run(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, const void* alibi_slopes_ptr, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap, const void* q, const void* k, const void* v, const void* o, const void* dout, const void* lse, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, void* dq, void* dk, void* dv, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_can_implement(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, int32_t is_causal, int32_t window_size_left, int32_t window_size_right, float softcap);
 BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_bf16_workspace_size(int32_t batch, int32_t num_heads, int32_t num_heads_k, int32_t max_seqlen_q, int32_t max_seqlen_k, int32_t total_q, int32_t total_k, int32_t head_dim, float softmax_scale, int32_t is_causal, int32_t alibi_batch_stride, int32_t window_size_left, int32_t window_size_right, float softcap);
-BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
 
 /*
  * attention_{T}  (T: f32 f16 bf16 f64)
@@ -431,6 +456,48 @@ BARACUDA_API int32_t baracuda_kernels_attention_varlen_backward_f64_can_implemen
 BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t kv_heads, int32_t max_q_len, int32_t max_k_len, int32_t total_q, int32_t total_k, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t aligns_ends, int32_t window_left, int32_t window_right, float softcap, float dropout);
 
 /*
+ * hyper_connection_{T}_bf16  (T: f32 f16 bf16)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: bf16 [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
+ * hyper_connection_{T}_f32  (T: f32 f16 bf16)
+ * Manifold-constrained hyper connection: g[b, c] = sum over i of sigmoid(h_pre[i]) x[b, i, c], r = g gamma /
+ * sqrt(mean over c of g^2 + eps), out[b, i, c] = sum over j of M[i, j] x[b, j, c] + 2 sigmoid(h_post[i]) r[b, c].
+ * M is exp(h_res) after sinkhorn_iters times dividing each row, then each column, by its sum, unless that is <=
+ * eps. At most 31 streams, else status 3. eps must be in (0, 1).
+ *   in    x: T [batch, n_streams, hidden_dim]
+ *   in    gamma: f32 [hidden_dim]
+ *   in    h_pre: f32 [n_streams]
+ *   in    h_post: f32 [n_streams]
+ *   in    h_res: f32 [n_streams, n_streams]
+ *   out   out: T [batch, n_streams, hidden_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_f16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_f32_can_implement(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, const void* out);
+
+/*
  * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
  * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose index is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
@@ -477,9 +544,258 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_run(int32_t batch, int
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
 
 /*
+ * flashinfer_merge_state_in_place_{T}  (T: f16 bf16 f32)
+ * Merges a state (v_other, s_other) of attention over other keys into (v, s); s has base 2: m = max(s, s_other), w
+ * = 2^(s - m), w' = 2^(s_other - m), v = (w v + w' v_other) / (w + w'), s = m + log2(w + w'), in f32 with one
+ * rounding. An infinite s marks a state without keys, whose v is not read; two such give v = 0 and s = -inf. Any
+ * head_dim. An extent that is not positive is status 2.
+ *   inout v: T [seq_len, num_heads, head_dim]
+ *   inout s: f32 [seq_len, num_heads]
+ *   in    v_other: T [seq_len, num_heads, head_dim]
+ *   in    s_other: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_bf16_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_{T}  (T: f16 bf16 f32)
+ * Merges num_index_sets states of each row and head; the states are the second axis, and s has base 2: m = max s,
+ * w = 2^(s - m), v_merged = sum w v / sum w, s_merged = m + log2(sum w), in f32 with one rounding. An infinite s
+ * marks a state without keys, whose v is not read; without others the result is 0 and -inf. One state is copied.
+ * Any number of states and heads, any head_dim. An extent that is not positive is status 2.
+ *   in    v: T [seq_len, num_index_sets, num_heads, head_dim]
+ *   in    s: f32 [seq_len, num_index_sets, num_heads]
+ *   out   v_merged: T [seq_len, num_heads, head_dim]
+ *   out   s_merged: f32 [seq_len, num_heads]
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_bf16_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f32_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * merge_attention_states_{T}  (T: f32 f16 bf16 f64)
+ * With weights w_s = e^(lse_s - max lse), or powers of 2 where is_base2 is not 0, y = sum of w_s values_s / sum of
+ * w_s and y_lse = max lse + log(sum of w_s), in f32 (f64) with one rounding. An infinite lse, of either sign,
+ * marks a state without keys, whose values are not read; without others y is 0 and y_lse -inf. One state is
+ * copied.
+ *   in    values: T [num_states, num_rows, head_dim]
+ *   in    lse: f32 [num_states, num_rows]
+ *   out   y: T [num_rows, head_dim]
+ *   out   y_lse: f32 [num_rows], may be NULL
+ *   limits: head_dim is even
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f32_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_bf16_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_run(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, void* y, void* y_lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(int32_t num_states, int32_t num_rows, int32_t head_dim, int32_t is_base2, const void* values, const void* lse, const void* y, const void* y_lse);
+
+/*
+ * attention_paged_{T}  (T: f16 bf16 f32)
+ * Attention over a cache in pages. Sequence b owns the pages page_ids[page_offsets[b]] to page_ids[page_offsets[b
+ * + 1] - 1], all full but the last, of last_page_len[b] slots. Its queries are the rows q_offsets[b] to
+ * q_offsets[b + 1], or row b where q_offsets is NULL. Query head h reads key-value head h / (heads / kv_heads).
+ * The score is scale q.k, or softcap tanh(scale q.k / softcap) where softcap is not 0. With is_causal the last
+ * query sees the last key (bottom-right); window >= 0 hides keys further than window before a query's own, and
+ * after it. lse is the logarithm of the sum of exponentials, natural, or of base 2 where is_base2 is not 0; a row
+ * without keys has y = 0 and lse = -inf. Slots and pages of no sequence are not read. Page ids must be inside the
+ * cache.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: T [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: T [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_{T}_fp8e4m3  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_{T}_fp8e5m2  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
+ * has that of the keys, and y times that of the values is the result.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_v]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * paged_kv_append_{T}  (T: f16 bf16 f32 f64 fp8e4m3 fp8e5m2)
+ * Copies row t of k_new and v_new to slot positions[t] % page_size of page page_ids[page_offsets[b] + positions[t]
+ * / page_size], b = batch_indices[t]. A token outside the batch, its sequence's pages or the cache is dropped; two
+ * tokens of one slot race. All other slots stay as they are.
+ *   in    k_new: T [num_tokens, heads, d_k]
+ *   in    v_new: T [num_tokens, heads, d_v]
+ *   in    batch_indices: i32 [num_tokens]
+ *   in    positions: i32 [num_tokens]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   inout k_cache: T [num_pages, heads, page_size, d_k]
+ *   inout v_cache: T [num_pages, heads, page_size, d_v]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_bf16_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f32_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_f64_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * attention_ragged_{T}  (T: f16 bf16 f32)
+ * Attention of a ragged batch: sequence b has the query rows q_offsets[b] to q_offsets[b + 1] and the key rows
+ * k_offsets[b] to k_offsets[b + 1]; offsets are clamped to their totals, and rows of no sequence are neither read
+ * nor written. Query head h reads key-value head h / (heads / kv_heads). Scores, is_causal, window, lse and rows
+ * without keys are those of attention_paged.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k: T [total_k, kv_heads, d_k]
+ *   in    v: T [total_k, kv_heads, d_v]
+ *   in    q_offsets: i32 [offset_count]
+ *   in    k_offsets: i32 [offset_count]
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_bf16_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_run(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_ragged_f32_can_implement(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k, const void* v, const void* q_offsets, const void* k_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_ragged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t total_k, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * ring_attention_init  ()
+ * State of ring attention before the first step: o = 0, m = -inf, l = 0. The lengths count elements.
+ *   out   o_acc: f32 [o_len]
+ *   out   m_acc: f32 [ml_len]
+ *   out   l_acc: f32 [ml_len]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_run(void* o_acc, void* m_acc, void* l_acc, int64_t o_len, int64_t ml_len, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_init_can_implement(const void* o_acc, const void* m_acc, const void* l_acc, int64_t o_len, int64_t ml_len);
+
+/*
+ * ring_attention_{T}_step  (T: f16 bf16 f32)
+ * Adds a chunk of keys to the state (o_acc, m_acc, l_acc) of ring_attention_init: m' = max(m, max S), l = e^(m -
+ * m') l + sum e^(S - m'), o = e^(m - m') o + sum e^(S - m') v, with S = scale q.k, in f32. Where is_causal is not
+ * 0, key j is visible to query i if k_global_base + j <= q_global_base + i. Chunks may come in any order, each
+ * once. Any d.
+ *   in    q: T [batch, heads, q_local, d]
+ *   in    k_local: T [batch, heads, k_chunk, d]
+ *   in    v_local: T [batch, heads, k_chunk, d]
+ *   inout o_acc: f32 [batch, heads, q_local, d]
+ *   inout m_acc: f32 [batch, heads, q_local]
+ *   inout l_acc: f32 [batch, heads, q_local]
+ *   limits: d is even, >= 2; is_causal is 0, or 1 where softmax_axis is the last of two axes or more
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_run(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d, int32_t q_global_base, int32_t k_global_base, float scale, int32_t is_causal, const void* q, const void* k_local, const void* v_local, void* o_acc, void* m_acc, void* l_acc, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_step_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t k_chunk, int32_t d);
+
+/*
+ * ring_attention_{T}_finalize  (T: f16 bf16 f32)
+ * y = o_acc / l_acc and lse = m_acc + ln(l_acc); 0 and -inf for a row that has seen no key.
+ *   in    o_acc: f32 [batch, heads, q_local, d]
+ *   in    m_acc: f32 [batch, heads, q_local]
+ *   in    l_acc: f32 [batch, heads, q_local]
+ *   out   y: T [batch, heads, q_local, d]
+ *   out   lse: T [batch, heads, q_local], may be NULL
+ *   limits: d is even, >= 2
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_bf16_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_run(int32_t batch, int32_t heads, int32_t q_local, int32_t d, const void* o_acc, const void* m_acc, const void* l_acc, void* y, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_ring_attention_f32_finalize_can_implement(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+
+/*
  * rope_{T}  (T: f32 f16 bf16 f64)
  * Rotary position embedding (Su et al. 2021) of the pairs of features 2i and 2i + 1: y[2i] = x[2i] cos - x[2i + 1]
- * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the place in the
+ * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the index in the
  * sequence where pos_default_flag is not 0, and positions may be NULL then; else positions[s]. Angles are exact to
  * a few units of the compute type's last place at any position. A base that is not positive and finite gives what
  * pow() makes of it. y may be x.
@@ -556,7 +872,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(in
  * rope_half_{T}  (T: f32 f16 bf16 f64)
  * Rotary position embedding (Su et al. 2021) of the pairs of features i and i + head_dim / 2 (GPT-NeoX, Llama):
  * y[i] = x[i] cos - x[i + head_dim / 2] sin, y[i + head_dim / 2] = x[i + head_dim / 2] cos + x[i] sin of the angle
- * pos base^(-2i / head_dim). pos is the place in the sequence where pos_default_flag is not 0, and positions may
+ * pos base^(-2i / head_dim). pos is the index in the sequence where pos_default_flag is not 0, and positions may
  * be NULL then; else positions[s]. Angles are exact to a few units of the compute type's last place at any
  * position. A base that is not positive and finite gives what pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
@@ -1387,6 +1703,234 @@ BARACUDA_API int32_t baracuda_kernels_sdpa_f64_block_sparse_can_implement(int32_
 BARACUDA_API size_t baracuda_kernels_sdpa_f64_block_sparse_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
 BARACUDA_API uint64_t baracuda_kernels_sdpa_f64_block_sparse_workspace_bytes(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, int32_t d_k, int32_t d_v, int32_t block_size, float scale, int32_t is_causal);
 
+/*
+ * flash_decoding_{T}_run
+ * attention_decode in the reference's order of arguments: a is the f32 weights [batch, heads, k_len] and a_mean
+ * their mean over the heads; both may be NULL, a only with a_mean. A workspace of
+ * flash_decoding_{T}_workspace_bytes bytes is needed, else status 4. Any head_dim. Without keys y is 0. An extent
+ * of batch, heads or elements that is not positive is status 2.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_run(const void* q, const void* k, const void* v, void* y, void* a, void* a_mean, void* workspace, size_t workspace_bytes, int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim, int64_t q_b_stride, int64_t q_h_stride, int64_t k_b_stride, int64_t k_h_stride, int64_t k_seq_stride, int64_t v_b_stride, int64_t v_h_stride, int64_t v_seq_stride, int64_t y_b_stride, int64_t y_h_stride, float scale, void* stream_ptr);
+
+/*
+ * flash_decoding_{T}_can_implement
+ * Status 2 unless batch, heads, num_kv_heads and head_dim are positive, heads is a multiple of num_kv_heads and
+ * k_len is not negative.
+ */
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_f16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flash_decoding_bf16_can_implement(int32_t batch, int32_t heads, int32_t num_kv_heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * flash_decoding_{T}_workspace_bytes
+ * 4 batch heads ceil(k_len / 256) (2 + head_dim), and 0 if an extent is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flash_decoding_f16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+BARACUDA_API size_t baracuda_kernels_flash_decoding_bf16_workspace_bytes(int32_t batch, int32_t heads, int32_t k_len, int32_t head_dim);
+
+/*
+ * fa2_sdpa_lse_size
+ * The elements of softmax_lse of fa2_sdpa_{T}, batch num_heads seq_q; 0 if one is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_lse_size(int32_t batch, int32_t num_heads, int32_t seq_q);
+
+/*
+ * fa2_sdpa_varlen_lse_size
+ * The elements that FlashAttention-2 takes for softmax_lse of fa2_sdpa_varlen_{T}, num_heads (total_q + 128
+ * batch); 0 if one is 0 or less. Only the first num_heads total_q are used.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_lse_size(int32_t batch, int32_t num_heads, int32_t total_q);
+
+/*
+ * fa2_sdpa_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_backward_{T}; 0 if an extent is 0 or less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t seq_q, int32_t head_dim);
+
+/*
+ * fa2_sdpa_varlen_backward_workspace_size
+ * The bytes of workspace that FlashAttention-2 takes for fa2_sdpa_varlen_backward_{T}; 0 if an extent is 0 or
+ * less.
+ */
+BARACUDA_API size_t baracuda_kernels_fa2_sdpa_varlen_backward_workspace_size(int32_t batch, int32_t num_heads, int32_t max_seqlen_q, int32_t total_q, int32_t head_dim);
+
+/*
+ * mhc_layer_static_bf16_create
+ * A handle of a hyper connection of B batches of n streams of C elements, in host memory; NULL unless B, C > 0, n
+ * is 1 to 31, sinkhorn_iters 1 to 1000 and eps in (0, 1). It does not change: threads and streams may share it.
+ */
+BARACUDA_API void* baracuda_kernels_mhc_layer_static_bf16_create(int32_t B, int32_t C, int32_t n, int32_t sinkhorn_iters, float eps);
+
+/*
+ * mhc_layer_static_bf16_destroy
+ * Frees a handle; NULL is allowed.
+ */
+BARACUDA_API void baracuda_kernels_mhc_layer_static_bf16_destroy(void* handle);
+
+/*
+ * mhc_layer_static_bf16_run
+ * hyper_connection_f32_bf16 with the numbers of a handle; B, C and n must be its own, else status 3. x_expanded
+ * and out are f32 [B, n, C], rmsnorm_weight bf16 [C], H_pre and H_post f32 [n], H_res f32 [n, n]. Takes no
+ * workspace.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_run(void* handle, const void* x_expanded, const void* rmsnorm_weight, const void* H_pre, const void* H_post, const void* H_res, void* out, int32_t B, int32_t C, int32_t n, void* workspace, uint64_t workspace_bytes, void* stream);
+
+/*
+ * mhc_layer_static_bf16_can_implement
+ * Status 2 unless B, C and n are positive and C >= n; 3 for n > 31.
+ */
+BARACUDA_API int32_t baracuda_kernels_mhc_layer_static_bf16_can_implement(int32_t B, int32_t C, int32_t n);
+
+/*
+ * flashinfer_merge_state_in_place_can_implement
+ * What flashinfer_merge_state_in_place_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_can_implement(int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_merge_states_can_implement
+ * What flashinfer_merge_states_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_can_implement(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_decode_{T}_run
+ * One query row a sequence, o and q [batch_size, num_qo_heads, head_dim], over a cache k_data, v_data [page,
+ * num_kv_heads, page_size, head_dim]; lse f32 [batch_size, num_qo_heads]. Query head h of sequence b reads key-
+ * value head h / (num_qo_heads / num_kv_heads) of its pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all
+ * full but the last, of last_page_len[b] slots; page ids are not checked. lse has base 2; a sequence without keys
+ * has o = 0 and lse = -inf (the reference has about -5e4). Any head_dim, page_size, group and batch. The workspace
+ * has flashinfer_paged_decode_workspace_size bytes at least, else status 2. attention_paged checks its operands'
+ * extents too.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_run
+ * flashinfer_paged_decode over a cache of fp8e4m3, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_run
+ * flashinfer_paged_decode over a cache of fp8e5m2, decoded exactly, without a scale.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_run(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* q, void* o, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+
+/*
+ * flashinfer_paged_decode_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e4m3_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e4m3_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_{T}_e5m2_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_f16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_bf16_e5m2_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale);
+
+/*
+ * flashinfer_paged_decode_can_implement
+ * What flashinfer_paged_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_decode_workspace_size
+ * 4 (3 batch_size + 2), and 0 for a batch that is not positive.
+ */
+BARACUDA_API size_t baracuda_kernels_flashinfer_paged_decode_workspace_size(int32_t batch_size);
+
+/*
+ * flashinfer_paged_prefill_{T}_run
+ * Attention of the query rows q_indptr[b] to q_indptr[b + 1] of each sequence over its pages, as
+ * flashinfer_paged_decode has them; q, o [total_num_rows, num_qo_heads, head_dim], lse f32 [total_num_rows,
+ * num_qo_heads] of base 2. With causal the last query sees the last key (bottom-right). Lengths are read on the
+ * device: no synchronisation, no planning on the host. enable_split is accepted and ignored.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, void* k_data, void* v_data, void* kv_indices, void* kv_indptr, void* last_page_len, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_paged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split);
+
+/*
+ * flashinfer_paged_prefill_can_implement
+ * What flashinfer_paged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t page_size, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_ragged_prefill_can_implement
+ * What flashinfer_ragged_prefill_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_run
+ * Copies key[b] and value[b], [batch_size, num_heads, head_dim], to slot last_page_len[b] - 1 of the last page of
+ * sequence b: last_page_len counts the new token already. A sequence of length 0 writes nothing. Nothing else is
+ * changed. Any head_dim and number of heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_run(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim, void* k_data, void* v_data, void* indices, void* indptr, void* last_page_len, const void* key, const void* value, void* stream);
+
+/*
+ * flashinfer_paged_kv_append_decode_{T}_can_implement
+ * Status 2 unless all extents are positive.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_bf16_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_f32_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_paged_kv_append_decode_can_implement
+ * What flashinfer_paged_kv_append_decode_{T}_can_implement says, for every dtype.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_paged_kv_append_decode_can_implement(int32_t batch_size, int32_t page_size, int32_t num_heads, int32_t head_dim);
+
+/*
+ * flashinfer_ragged_prefill_{T}_run
+ * Attention of a ragged batch: sequence b has the query rows q_indptr[b] to q_indptr[b + 1] and the key rows
+ * kv_indptr[b] to kv_indptr[b + 1] of k_data, v_data [total_kv_rows, num_kv_heads, head_dim]; otherwise as
+ * flashinfer_paged_prefill.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_run(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal, int32_t enable_split, const void* k_data, const void* v_data, void* kv_indptr, const void* q, void* q_indptr, void* o, void* lse, void* stream);
+
+/*
+ * flashinfer_ragged_prefill_{T}_can_implement
+ * Status 2 unless all extents are positive and num_qo_heads is a multiple of num_kv_heads.
+ */
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_f16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
+BARACUDA_API int32_t baracuda_kernels_flashinfer_ragged_prefill_bf16_can_implement(int32_t batch_size, int32_t total_num_rows, int32_t total_kv_rows, int32_t head_dim, int32_t num_qo_heads, int32_t num_kv_heads, float sm_scale, int32_t causal);
+
+/*
+ * ring_attention_workspace_bytes
+ * Bytes of the state o, m, l, one behind the other: 4 batch heads q_local (d + 2), and 0 if an extent is not
+ * positive.
+ */
+BARACUDA_API size_t baracuda_kernels_ring_attention_workspace_bytes(int32_t batch, int32_t heads, int32_t q_local, int32_t d);
+
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
 /*
@@ -2019,7 +2563,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
  *   out   db: T [shape], may be NULL, may be dy, a or b
  *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
  *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_mul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* a, const void* b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -2195,7 +2739,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f64_can_implement(in
  *   in    dy: T [shape]
  *   in    b: i32 [shape]
  *   out   da: T [shape], may be dy or b
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_b, const int64_t* stride_da, const void* dy, const void* b, void* da, void* workspace, size_t workspace_bytes, void* stream);
@@ -2783,7 +3327,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_sub_backward_f64_can_implement(int6
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -4480,7 +5024,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -4563,7 +5107,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f64_can_impleme
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -4671,7 +5215,7 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
  *   out   dweight: T [scalar_weight ? 1 : channel_extent], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
  *   limits: channel_stride is >= 1; numel is a multiple of channel_stride * channel_extent; channel_extent is >= 1
- *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums of dweight; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_run(int64_t numel, int64_t channel_stride, int32_t channel_extent, int32_t scalar_weight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -4703,7 +5247,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
  *   out   dx: T [shape], may be NULL, may be dy or x
  *   out   dweight: T [shape], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_weight, const int64_t* stride_dx, const int64_t* stride_dweight, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
@@ -5015,7 +5559,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
  *   others.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, void* workspace, size_t workspace_bytes, void* stream);
@@ -5099,7 +5643,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -5184,7 +5728,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
  *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_da, const int64_t* stride_db, const int64_t* stride_dc, const void* dy, const void* a, const void* b, const void* c, void* da, void* db, void* dc, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -6298,7 +6842,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_strided_can_implement(int64
 
 /*
  * unary_{F}_backward_{T}  (T: f32 f16 bf16 f64)
- * dx from dy and saved, which is the input x of unary_{F} or, where the line says so, its output y. dx may be dy
+ * dx from dy and saved, which is the input x of unary_{F} or, where the list says so, its output y. dx may be dy
  * or saved.
  *   neg               -dy
  *   abs               dy sign(x)
@@ -8827,7 +9371,7 @@ BARACUDA_API int32_t baracuda_kernels_where_backward_f64_can_implement(int64_t n
  *   in    dy: T [shape]
  *   out   da: T [shape], may be NULL, may be dy
  *   out   db: T [shape], may be NULL, may be dy
- *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
+ *   workspace partial sums over broadcast axes; with NULL sums are not split, and long ones are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* cond, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -9700,7 +10244,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_bf16_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9723,7 +10267,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9749,7 +10293,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9789,7 +10333,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9812,7 +10356,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9838,7 +10382,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9878,7 +10422,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9895,7 +10439,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9916,7 +10460,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9938,7 +10482,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9955,7 +10499,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9976,7 +10520,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9997,7 +10541,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10014,7 +10558,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10034,7 +10578,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10055,7 +10599,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10072,7 +10616,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10092,7 +10636,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10113,7 +10657,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n], may be c
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -10131,7 +10675,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10155,7 +10699,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of few results and large k, for partial sums of split-K; on the CPU of large products, for packed operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10196,7 +10740,7 @@ BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m
  *   out   dbias: T [n], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: dy weight, dweight: dy x, dbias:
  *   dy.
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
@@ -10225,7 +10769,7 @@ BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t
  *   out   da: T [batch, m, k], may be NULL
  *   out   db: T [batch, k, n], may be NULL
  *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b, db: dd a.
- *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -10261,7 +10805,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
  *   out   d: T [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10291,7 +10835,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
  *   out   d: T [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt and rounded operands or, on the CPU, for packed ones; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10312,7 +10856,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_tf32_workspace_size(int32_t m
  *   in    r: U [batch, m, n], may be NULL
  *   out   z: U [batch, m, n], may be NULL
  *   out   d: U [batch, m, n], may be c or r
- *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed operands; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10361,7 +10905,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, i
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10416,7 +10960,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10471,7 +11015,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10526,7 +11070,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10580,7 +11124,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_imple
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
+ *   workspace optional: of few results and large k, for partial sums of split-K; on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10594,9 +11138,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e5m2_workspace_size(int32_t m
  * grouped_gemm_{T}  (T: f32 f16 bf16)
  * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
  * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
- * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
- * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
- * and bf16 are summed in f32.
+ * like. offsets has groups + 1 entries. Rows of no group have empty sums, offsets outside [0, m] count as its
+ * ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16 and
+ * bf16 are summed in f32.
  *   in    a: T [m, k]
  *   in    b: T [groups, k, n]
  *   in    offsets: i32 [offset_count]
@@ -10721,7 +11265,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10853,7 +11397,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n], may be c
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10913,7 +11457,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_impleme
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10925,13 +11469,13 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int
 
 /*
  * gemm_dense_{T}_i32  (T: i8 u8)
- * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 terms of i8 or 33025 of u8,
- * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a
- * is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
+ * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 K elements of i8 or 33025 of
+ * u8, are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3:
+ * a is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   out   d: i32 [batch, m, n]
- *   workspace optional: on a GPU, of large products for factors turned along k
+ *   workspace optional: on a GPU, of large products for K-major copies of operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -11267,13 +11811,13 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bin_workspace_size(int32_t m, in
  * product, within [0, m], [0, n] and [0, k] of the call, outside of which the ends count; where it is NULL all are
  * of m, n and k, and what lies in d beyond a product's m and n stays as it is. Addresses are multiples of the
  * element's size and those of d lie apart: that is not checked; of products without results they are not read, and
- * of those without terms a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU
- * then copies 16 bytes at a time, where lda and ldb are such too; 0 where they may not be.
+ * with k 0 a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU then copies 16
+ * bytes at a time, where lda and ldb are such too; 0 where they may not be.
  *   in    a_pointers: T.address [batch], i64 addresses of each a (in)
  *   in    b_pointers: T.address [batch], i64 addresses of each b (in)
  *   in    sizes: i32 [batch, 3], may be NULL
  *   in    d_pointers: T.address [batch], i64 addresses of each d (inout)
- *   workspace optional: on the CPU of large products, for packed factors, where there are no sizes; of few results and many terms for parts of their sums
+ *   workspace optional: on the CPU of large products, for packed operands, where there are no sizes; of few results and large k, for partial sums of split-K
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
@@ -11316,23 +11860,23 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
 /*
  * gemm_scaled_{T}_{U}  (T: fp8e4m3 fp8e5m2 i8, U: f32 f16 bf16)
  * d[i, j] = alpha sum over k of (sa a[i, k]) (sb b[k, j]) + beta d[i, j] + bias[j]; with beta 0 d is not read.
- * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 terms: a_scale[i,
- * k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales of NULL
- * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
- * n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are added; of i8
- * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once. backend: 0 the faster, 1
- * this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and rows at
- * multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4 kernels of
- * warpgroups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and k and 64
- * tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what 32 terms
- * at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
+ * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 K elements:
+ * a_scale[i, k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales
+ * of NULL are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b
+ * is [k, n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are
+ * added; of i8 up to 32768 K elements, and blocks, are summed exactly on a GPU. Results are rounded once. backend:
+ * 0 the faster, 1 this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and
+ * rows at multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4
+ * kernels of warpgroups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and
+ * k and 64 tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what
+ * 32 K elements at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    a_scale: f32 [a_scales], may be NULL
  *   in    b_scale: f32 [b_scales], may be NULL
  *   in    bias: U [n], may be NULL
  *   inout d: U [m, n]
- *   workspace optional: for cuBLASLt; on a GPU, of large products for factors turned along k; of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: for cuBLASLt; on a GPU, of large products for K-major copies of operands; of few results and large k, for partial sums of split-K; on the CPU of large products, for packed operands
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
@@ -11366,14 +11910,14 @@ BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t 
 /*
  * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
  * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
- * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
- * low half of its word: bits 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which
+ * adjacent elements of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in
+ * the low half of its word: bits 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which
  * stays where they are equal. k must be a multiple of 8; with k 0 y is zeros.
  *   in    x: T [n, k]
  *   in    w_compressed: T [m, half_k]
  *   in    w_metadata: u16 [m, words]
  *   out   y: T [n, m]
- *   workspace optional: of more than eight rows of x, for the weights as a dense matrix or, on the CPU, for packed factors; without it the product is slow
+ *   workspace optional: of more than eight rows of x, for the weights as a dense matrix or, on the CPU, for packed operands; without it the product is slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
@@ -11391,8 +11935,8 @@ BARACUDA_API uint64_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_bytes(i
 
 /*
  * gemm_{T}_sparse24_inflate  (T: f32 f16 bf16)
- * The weights of gemm_{T}_sparse24_gemm as a dense matrix: of every four neighbours of a row the two that are
- * kept, and zeros. k must be a multiple of 8.
+ * The weights of gemm_{T}_sparse24_gemm as a dense matrix: of every four adjacent elements of a row the two that
+ * are kept, and zeros. k must be a multiple of 8.
  *   in    w_compressed: T [m, half_k]
  *   in    w_metadata: u16 [m, words]
  *   out   w_dense: T [m, k]
@@ -11408,12 +11952,12 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_inflate_can_implement(i
 /*
  * int4_marlin_gemm_{T}  (T: f16)
  * c[m, n] = sum over k of a[m, k] s[k / groupsize, n] (q[k, n] - 8), in f32, with q of four bits and s in Marlin's
- * layouts. b has, for each 16 terms and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2 r, 2
- * r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j on,
- * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns at index 8 i + j that of
- * column i + 8 j; groupsize -1 is one scale for a column, at index 8 i + j of each 32 that of column 2 i + (0 1 8
- * 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1. max_par
- * must be > 0 and has no effect, and workspace, for locks, is not looked at.
+ * layouts. b has, for each 16 K elements and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2
+ * r, 2 r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j
+ * on, numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns at index 8 i + j
+ * that of column i + 8 j; groupsize -1 is one scale for a column, at index 8 i + j of each 32 that of column 2 i +
+ * (0 1 8 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1.
+ * max_par must be > 0 and has no effect, and workspace, for locks, is not looked at.
  *   in    a: T [M, K]
  *   in    b: i32 [strips, words]
  *   out   c: T [M, N]
@@ -13074,7 +13618,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for the backward probabilities of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -13144,7 +13688,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for the backward probabilities of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -13180,7 +13724,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_workspa
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_mse_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13201,7 +13745,7 @@ BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, 
  * dpred = 2 (pred - target) s. In it s is dy of the element for reduction_mode 0; for 1 and 2, where results is 1,
  * it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for f64 scale_scalar is ignored
  * and those are taken. A gradient may be an input of its dtype and length. The gradient of target is that of pred
- * with the two in each other's place.
+ * with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13226,7 +13770,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_l1_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13247,7 +13791,7 @@ BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, i
  * dpred = sign(pred - target) s, 0 where they are equal or NaN. In it s is dy of the element for reduction_mode 0;
  * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum;
  * for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
- * gradient of target is that of pred with the two in each other's place.
+ * gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13273,7 +13817,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13294,7 +13838,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t n
  * dpred = d / param s for |d| < param, else sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length. The gradient of target is that of pred with the two in each other's place.
+ * and length. The gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13320,7 +13864,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_f32_run(int64_t numel, int32_t reduction_mode, float param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13341,7 +13885,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel
  * dpred = d s for |d| < param, else param sign(d) s, where d = pred - target. In it s is dy of the element for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype
- * and length. The gradient of target is that of pred with the two in each other's place.
+ * and length. The gradient of target is that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13367,7 +13911,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int6
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13413,7 +13957,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_f32_run(int64_t numel, int32_t reduction_mode, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13459,7 +14003,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13504,7 +14048,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int
  *   in    t: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13553,7 +14097,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_imple
  *   in    target: i64 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_f32_run(int64_t numel, int32_t reduction_mode, float margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13601,7 +14145,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13644,7 +14188,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_impleme
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13654,7 +14198,7 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_param_f64_workspace_size(int
 /*
  * loss_smooth_l1_param_backward_{T}  (T: f64)
  * As loss_smooth_l1_backward, with param in f64: a float would make an error of its own. The gradient of target is
- * that of pred with the two in each other's place.
+ * that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13672,7 +14216,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_can_impl
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_param_f64_run(int64_t numel, int32_t reduction_mode, double param, const void* pred, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13682,7 +14226,7 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_param_f64_workspace_size(int64_t
 /*
  * loss_huber_param_backward_{T}  (T: f64)
  * As loss_huber_backward, with param in f64: a float would make an error of its own. The gradient of target is
- * that of pred with the two in each other's place.
+ * that of pred with the two exchanged.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
@@ -13701,7 +14245,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implemen
  *   in    t: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13730,7 +14274,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_can
  *   in    target: i64 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13757,7 +14301,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_ca
  *   in    target: i32 [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f32_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13909,7 +14453,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(i
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13957,7 +14501,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implemen
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -13978,7 +14522,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_
  * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
  * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
  * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
- * gradient of target is that of input with the two in each other's place.
+ * gradient of target is that of input with the two exchanged.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -14004,7 +14548,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_impleme
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14014,7 +14558,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(
 /*
  * loss_gaussian_nll_param_backward_{T}  (T: f64)
  * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
- * is that of input with the two in each other's place.
+ * is that of input with the two exchanged.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -14037,7 +14581,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_i
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14085,7 +14629,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_can_imp
  *   in    var: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14113,7 +14657,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f64_workspace_size(i
  *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
  *   out   out: T [results]
  *   limits: weight_extent is >= 1; pos_weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14162,7 +14706,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64
  *   in    target: T [numel]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14210,7 +14754,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implem
  *   in    weight: T.compute [weight_extent], may be NULL
  *   out   out: T [results]
  *   limits: weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14258,7 +14802,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_can_impleme
  *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14303,7 +14847,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_im
  *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14348,7 +14892,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_ca
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -14399,7 +14943,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_
  *   out   out: T [results]
  *   out   divisor: f64 [1]
  *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: parts of the mean or sum
+ *   workspace optional: partial sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* input, const void* target, const void* weight, void* out, void* divisor, void* workspace, size_t workspace_bytes, void* stream);
@@ -16993,8 +17537,8 @@ BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f64_can_implement(int6
 
 /*
  * reduce_mean_backward_{T}  (T: f32 f16 bf16 f64)
- * dx = dy inv_extent, rounded once, where inv_extent is 1 over the number of terms; stride_dy is 0 along the axes
- * that were reduced.
+ * dx = dy inv_extent, rounded once, where inv_extent is 1 over the number of summands; stride_dy is 0 along the
+ * axes that were reduced.
  *   host  shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
@@ -21055,8 +21599,8 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c64_can_implement(in
 /*
  * pad_reflect_backward_{T}  (T: f32 f16 bf16 f64)
  * dx[c] = the sum of the elements of dy to which pad_reflect copied x[c]; 0 where there is none, after a crop. A
- * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that place, bit for
- * bit.
+ * sum in f32 (f64 for f64), rounded once; an element that was copied once has the gradient of that position, bit
+ * for bit.
  *   host  input_shape: i32 [rank]
  *   host  output_shape: i32 [rank]
  *   host  pad_low: i32 [rank]
@@ -21144,7 +21688,7 @@ BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t 
 
 /*
  * col2im_{T}  (T: f32 f16 bf16 f64)
- * dx[c] = the sum of dy over the places to which im2col copied x[c], in f32 (f64 for f64), in a fixed order and
+ * dx[c] = the sum of dy over the positions to which im2col copied x[c], in f32 (f64 for f64), in a fixed order and
  * rounded once: 0 where there is none, and the very element of dy where there is one. The adjoint of im2col, and a
  * fold of columns into images.
  *   host  input_shape: i32 [rank]
@@ -21623,7 +22167,7 @@ BARACUDA_API int32_t baracuda_kernels_entmax15_f64_can_implement(int64_t numel, 
  *   in    dy: T [shape]
  *   in    y: T [shape]
  *   out   dx: T [shape], may be dy or y
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_entmax15_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -21719,7 +22263,7 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_workspac
  *   out   y: T [shape], may be x or bias
  *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more; query_offset is in [-2^32,
  *     2^32]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_bias, const int64_t* stride_mask, const int64_t* stride_y, int32_t softmax_axis, float scale, int32_t is_causal, int64_t query_offset, const void* x, const void* bias, const void* mask, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -21831,7 +22375,7 @@ BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f64_workspace_s
  *   out   y: T [shape], may be x
  *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
  *     stride_y[softmax_axis]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -21938,7 +22482,7 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_f64_strided_workspace_size(int6
  *   out   dx: T [shape], may be dy or y
  *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
  *     is stride_y[softmax_axis]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -22193,7 +22737,7 @@ BARACUDA_API size_t baracuda_kernels_sparsemax_backward_f64_workspace_size(int64
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: f32 [shape]
- *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
+ *   workspace partial statistics of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_softmax_to_f32_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);

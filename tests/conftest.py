@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import Op, ops
-from baracuda._param import symbol_of
+from baracuda._library.op_table import Op, ops
+from baracuda._library.param import symbol_of
 from harness import SANITIZED
 from naming import OpsOfRow
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 
 MOST_OPS = 40  # ops of an item, so that processes share the tests of large rows
 

@@ -134,6 +134,21 @@ def gemm_3xtf32(e, f):
 
 
 @bound
+def served_attention(e, f):
+    """Weighted means of `count` values, of `magnitude` in sum: an error of a score, of `divided` units, is a relative
+    one of its weight and of the sum of weights; kernels of 16-bit dtypes round weights, which their sum does not
+    see."""
+    relative = 4 * f.u * np.asarray(e.divided) + 2 * f.s + 4 * (summation(e.count) + 4) * f.u
+    return relative * e.magnitude + f.tiny * (np.asarray(e.magnitude) > 0)
+
+
+@bound
+def attention_lse(e, f):
+    """Logarithm of a sum of exponentials of scores with `divided` units of error."""
+    return 2 * f.u * np.asarray(e.divided) + (summation(e.count) + 6) * f.u * e.magnitude
+
+
+@bound
 def mean(e, f):
     """The mean of a bag as a sum of quotients: each quotient is rounded, and the sum before it.
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 def _of_package(name: str) -> types.ModuleType:
     """Imports a module of the package alone: the package needs the generated modules."""
-    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / f"{name}.py"
+    path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / "_library" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-_param = _of_package("_param")
+_param = _of_package("param")
 
 PREFIX = _param.PREFIX
 symbol_of = _param.symbol_of
@@ -91,17 +91,31 @@ class Call(NamedTuple):
     results: tuple[tuple[str, str], ...]
 
 
-class Companion(NamedTuple):
-    """A function without a dtype in its name, which bk::<name> of the row's headers implements."""
+class Function(NamedTuple):
+    """C functions that are no op: their result and parameters as C has them, and the C++ function that they call."""
 
-    result: str  # size_t, or int32_t for a status
-    name: str
-    params: tuple[Param, ...]
+    family: str
+    table: str
+    pattern: str
+    slots: dict[str, tuple[str, ...]]
+    result: str
+    params: str
+    template: str
+    includes: tuple[str, ...]
+    doc: str
+
+    def instances(self):
+        """Yield (C name, its dtypes, C++ function) for every choice of dtypes."""
+        for choice in itertools.product(*self.slots.values()):
+            name, callee = self.pattern, self.template
+            for slot, dtype in zip(self.slots, choice):
+                name = name.replace(f"{{{slot}}}", SUFFIXES.get(slot, {}).get(dtype, dtype))
+                callee = callee.replace(f"{{{slot}}}", C_TYPES[dtype])
+            yield f"{PREFIX}{name}", choice, f"bk::{callee}"
 
     @property
-    def prototype(self) -> tuple[str, str, str]:
-        """Result type, function name and parameter list."""
-        return self.result, f"{PREFIX}{self.name}", ", ".join(p.prototype({}) for p in self.params)
+    def arguments(self) -> str:
+        return ", ".join(re.findall(r"(\w+)(?:,|$)", self.params))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +154,6 @@ class Row:
     gradient: tuple[Any, ...] = ()  # (name, scalars) of the function that is the gradient of the one in `calls`
     about: str = ""  # description of these functions
     is_bare: bool = False  # no workspace parameters before the stream
-    companions: tuple[Companion, ...] = ()
     bytes_type: str = ""  # C type of a byte count, if `_workspace_bytes` is an alias of `_workspace_size`
 
     @property

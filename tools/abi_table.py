@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the op tables native/<family>/*.abi.
+"""Reads the op tables of native/<family>/ and of its subfolders.
 
 A table is an INI file. A section describes symbols that differ only in dtypes and in the applied function: one row, or
 two of a pointwise op, which has a form for contiguous and one for strided operands. The section's name is the template
@@ -12,7 +12,7 @@ F              functions, one per line: `elu(p0=1)  formula => gradient`; defaul
                A gradient that begins with `saves y:` reads the output y, with `saves nothing:` only dy; all others read
                the input. A line `power.h:` names the header in the family's functors/ that has the classes of the
                functions below it
-gradients_of   a row of this table, or `table.abi row` of another: this row has the gradients of its
+gradients_of   a row of this table, or `table.abi row` of one beside it: this row has the gradients of its
                functions, and the functions of F
 T, U, I, O     dtypes of the slots; in a name `{T}` and `{U}` stand for the dtype, `{I}` for "", "_i64idx" or "_u8idx",
                and `{O}`, the dtype of offsets next to indices, for "" or "_i64off"
@@ -43,8 +43,6 @@ tail           stream: the stream follows the operands directly; by default a wo
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
                takes as void*
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
-companions     functions without a dtype in their names, one per line: `size_t name(parameters)` or `status`, with
-               names of the row's parameters. bk::name of the headers implements it
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
 Implementation; `{T}`, `{U}`, `{I}`, `{O}` are dtypes and `{F}` is the class of a function, GeluTanh for gelu_tanh:
@@ -94,6 +92,13 @@ gradient       the gradient of the function of `call` with respect to its first 
 about          description of the function on arrays, if `doc` speaks of C's arguments: the first line says what it
                computes, with `{f}` for the formula in F; details follow below
 doc            one paragraph for the header and the op list; that of a derived strided form is generated
+
+A section with `function` is no row but C functions of other shapes, one for each choice of dtypes:
+
+function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
+template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
+               result is int32_t
+include, doc   as in a row; the functions are in the translation unit of the first row of the table
 """
 
 import ast
@@ -103,7 +108,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Companion, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Function, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -113,23 +118,15 @@ ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode",
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
-    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes",
-    "companions", *CLASSES, "include", "units", "sums", "reads", "workspace", "deterministic", "in_place",
-    "accumulates", "leaves", "points", "indexes", "call", "gradient", "about", "doc",
+    "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
+    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
+    "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {
-    "workspace",
-    "can_implement",
-    "companions",
-    "like",
-    "call",
-    "gradient",
-    "about",
-}  # keys that `like` does not inherit
+OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
-SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"
+SUMS_WORKSPACE = "partial sums over broadcast axes; with NULL sums are not split, and long ones are slow"
 SUMS = (
     ". A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64) and in a fixed order; it must not "
     "be an input."
@@ -281,7 +278,7 @@ def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = Fa
 
 def parse_leaves(text: str, params: Sequence[Param]) -> dict[str, str]:
     """Output -> the output that counts its written rows, or ''."""
-    outputs = {p.name for p in params if p.direction == "out"}
+    outputs = {p.name for p in params if p.direction in ("out", "out?")}
     found = {}
     for line in filter(None, text.split("\n")):
         output, _, counter = line.strip().partition(" behind ")
@@ -336,19 +333,6 @@ def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, 
             raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
         indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
     return indexes
-
-
-def parse_companions(text: str, params: tuple[Param, ...]) -> tuple[Companion, ...]:
-    by_name = {p.name: p for p in params}
-    found = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        m = re.fullmatch(r"(size_t|status) (\w+)\((.*)\)", line)
-        names = [name.strip() for name in m[3].split(",")] if m else []
-        if not m or not set(names) <= by_name.keys():
-            raise TableError(f"companions: {line!r} is not 'size_t|status name(parameters of the row)'")
-        result = "size_t" if m[1] == "size_t" else "int32_t"
-        found.append(Companion(result, m[2], tuple(by_name[name] for name in names)))
-    return tuple(found)
 
 
 def parse_calls(text: str, params: tuple[Param, ...]) -> tuple[Call, ...]:
@@ -429,8 +413,8 @@ def described(
 class Section:
     """One section of a table, with inherited keys."""
 
-    def __init__(self, path: pathlib.Path, name: str, section: dict[str, str]) -> None:
-        self.path, self.name, self.section = path, name, section
+    def __init__(self, path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> None:
+        self.path, self.family, self.name, self.section = path, family, name, section
         self.slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
         if unknown := set(section) - KEYS - set(self.slots):
             raise TableError(f"unknown key {sorted(unknown)[0]!r}")
@@ -529,7 +513,7 @@ class Section:
             inputs = tuple(p.name for p in flat_params(section["pointwise"]) if p.name in order)
             doc = described(pattern, params, in_place, sums=sums, reordered=inputs != order)
         return Row(
-            family=self.path.parent.name, table=self.path.stem,
+            family=self.family, table=self.path.stem,
             name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section,
@@ -542,7 +526,6 @@ class Section:
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
-            companions=parse_companions(section.get("companions", ""), params),
             bytes_type=section.get("workspace_bytes", ""),
             points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),
@@ -571,22 +554,53 @@ def read_sections(path: pathlib.Path) -> dict[str, dict[str, str]]:
     return {name: dict(parser[name]) for name in parser.sections()}
 
 
-def read_table(path: pathlib.Path) -> list[Row]:
+def read_table(path: pathlib.Path, family: str) -> list[Row]:
     sections = read_sections(path)
     rows = []
     for name, section in sections.items():
+        if "function" in section:
+            continue
         try:
             if "like" in section:
                 section = merged(section, sections[section["like"]])
-            rows += Section(path, name, section).rows()
+            rows += Section(path, family, name, section).rows()
         except (TableError, KeyError) as error:
             what = f"key {error} is missing" if isinstance(error, KeyError) else error
             raise TableError(f"{path.name} [{name}]: {what}") from None
     return rows
 
 
+def table_paths() -> dict[tuple[str, str], pathlib.Path]:
+    """The tables by family and name, in the order of the header: those in a folder of native/ and in its subfolders."""
+    found: dict[tuple[str, str], pathlib.Path] = {}
+    for folder in sorted(path for path in (ROOT / "native").iterdir() if path.is_dir()):
+        for path in sorted((*folder.glob("*.abi"), *folder.glob("*/*.abi")), key=lambda path: path.name):
+            if found.setdefault((folder.name, path.stem), path) != path:
+                raise TableError(f"{path.name} is twice in native/{folder.name}")
+    return found
+
+
+def read_function(path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> Function:
+    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
+    m = re.fullmatch(r"(\w+\*?) ?\((.*)\)", " ".join(section["function"].split()))
+    if not m or set(section) - set(slots) - {"function", "template", "include", "doc"}:
+        raise TableError(f"{path.name} [{name}]: a function is 'result (parameters)', with template, include and doc")
+    includes, doc = tuple(section["include"].split()), " ".join(section["doc"].split())
+    return Function(family, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
+
+
+def read_functions() -> list[Function]:
+    """The sections of all tables that are functions."""
+    return [
+        read_function(path, family, name, section)
+        for (family, _), path in table_paths().items()
+        for name, section in read_sections(path).items()
+        if "function" in section
+    ]
+
+
 def read_all() -> list[Row]:
-    rows = [row for path in sorted(ROOT.glob("native/*/*.abi")) for row in read_table(path)]
+    rows = [row for (family, _), path in table_paths().items() for row in read_table(path, family)]
     names: dict[str, Row] = {}
     seen: dict[str, Row] = {}
     for row in rows:

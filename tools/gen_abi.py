@@ -25,10 +25,11 @@ import pathlib
 import re
 import sys
 import textwrap
+from collections.abc import Sequence
 
 from abi_limits import limits_of
-from abi_row import C_TYPES, Companion, Param, Row, TableError
-from abi_table import ROOT, listed, read_all
+from abi_row import C_TYPES, PREFIX, Function, Param, Row, TableError
+from abi_table import ROOT, listed, read_all, read_functions
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 OTHERS = "others"  # pseudo dtype: the first dtype of a row that has none of the chosen ones
@@ -98,21 +99,30 @@ def describe_reads(row: Row) -> list[str]:
     return textwrap.wrap(text, 112, initial_indent="  ", subsequent_indent="  ")
 
 
+def describe_functions(family: str) -> str:
+    """The comments and prototypes of a family's functions that are no ops."""
+    parts = []
+    for function in read_functions():
+        if function.family != family:
+            continue
+        parts.append("\n" + comment([function.pattern, *textwrap.wrap(function.doc, 112)]))
+        parts += [f"BARACUDA_API {function.result} {name}({function.params});\n" for name, _, _ in function.instances()]
+    return "".join(parts)
+
+
 def header_text(rows: list[Row]) -> str:
     parts = [PROLOGUE.read_text()]
-    family = None
+    family = ""
     for row in rows:
         if row.family != family:
+            parts.append(describe_functions(family))
             family = row.family
             parts.append(f"\n/* ---- {family} {'-' * (106 - len(family))} */\n")
         parts.append("\n" + comment(describe(row)))
         for op, slots in row.instances():
             for result, name, params in row.prototypes(op, slots):
                 parts.append(f"BARACUDA_API {result} {name}({params});\n")
-        for companion in row.companions:
-            result, name, params = companion.prototype
-            parts.append(f"BARACUDA_API {result} {name}({params});\n")
-    return "".join(parts) + EPILOGUE
+    return "".join(parts) + describe_functions(family) + EPILOGUE
 
 
 def prototypes_of(header: str) -> list[tuple[str, str]]:
@@ -312,6 +322,31 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
     return (glue_regular if row.form else glue_struct)(op, row, slots)
 
 
+Instance = tuple[str, Row, dict[str, str]]
+
+
+def functions_in(instances: list[Instance], dtypes: Sequence[str]) -> list[tuple[Function, str, str, str]]:
+    """The functions of the tables and dtypes in a library, each with its C name, what it calls and its unit."""
+    units: dict[tuple[str, str], str] = {}
+    for _, row, slots in instances:
+        units.setdefault((row.family, row.table), row.unit_of(slots))
+    chosen = {*dtypes} - {OTHERS}
+    return [
+        (function, name, callee, units[function.family, function.table])
+        for function in read_functions()
+        if (function.family, function.table) in units
+        for name, choice, callee in function.instances()
+        if not chosen or chosen.issuperset(choice)
+    ]
+
+
+def glue_function(function: Function, name: str, callee: str) -> str:
+    call = f"{callee}({function.arguments})"
+    if function.result == "int32_t":
+        call = f'bk::leave("{name.removeprefix(PREFIX)}", {call})'
+    return f"BK_EXPORT {function.result} {name}({function.params}) {{\n    return {call};\n}}\n"
+
+
 def include_lines(includes: set[str]) -> list[str]:
     """An op's header and, if the targets differ, <op>_cuda.cuh or <op>_cpu.h."""
     lines = []
@@ -323,18 +358,8 @@ def include_lines(includes: set[str]) -> list[str]:
     return lines
 
 
-def glue_companion(companion: Companion) -> str:
-    result, name, params = companion.prototype
-    value = f"bk::{companion.name}({', '.join(p.name for p in companion.params)})"
-    value = value if result == "size_t" else f'bk::leave("{companion.name}", {value})'
-    return f"BK_EXPORT {result} {name}({params}) {{ return {value}; }}\n"
-
-
 def columns(words: list[str]) -> str:
     return textwrap.fill(" ".join(words), 120, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-
-
-Instance = tuple[str, Row, dict[str, str]]
 
 
 def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Instance]:
@@ -373,33 +398,27 @@ def dtypes_of(row: Row, dtypes: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def firsts(instances: list[Instance]) -> set[tuple[str, str]]:
-    """(row, op) of the first instance of each row, whose translation unit has the row's companions."""
-    found: dict[str, str] = {}
-    for op, row, _ in instances:
-        found.setdefault(row.name, op)
-    return set(found.items())
-
-
-def glue_files(instances: list[Instance]) -> dict[str, str]:
+def glue_files(instances: list[Instance], dtypes: Sequence[str] = ()) -> dict[str, str]:
     units = collections.defaultdict(list)
+    functions = collections.defaultdict(list)
+    for function, name, callee, unit in functions_in(instances, dtypes):
+        functions[f"{unit}.cu"].append((function, name, callee))
     for op, row, slots in instances:
         units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
-    files, first = {}, firsts(instances)
+    files = {}
     for name, entries in units.items():
         head = [f"// {NOTICE}", '#include "core/abi/entry.h"']
-        head += include_lines({include for _, row, slots in entries for include in row.includes_of(slots)})
-        texts = []
-        for op, row, slots in entries:
-            texts.append(glue_row(op, row, slots))
-            if (row.name, op) in first:
-                texts += map(glue_companion, row.companions)
-        files[name] = "\n".join(head) + "\n\n" + "\n".join(texts)
+        includes = {include for _, row, slots in entries for include in row.includes_of(slots)}
+        head += include_lines(
+            includes | {include for function, _, _ in functions[name] for include in function.includes}
+        )
+        parts = [glue_row(*entry) for entry in entries] + [glue_function(*each) for each in functions[name]]
+        files[name] = "\n".join(head) + "\n\n" + "\n".join(parts)
     return files
 
 
 def write_glue(rows: list[Row], dtypes: list[str], out: pathlib.Path) -> None:
-    files = glue_files(select(rows, [], dtypes))
+    files = glue_files(select(rows, [], dtypes), dtypes)
     for name, text in files.items():
         write_if_changed(out / name, text)
     for stale in {p.name for p in out.glob("*.cu")} - set(files):
@@ -410,8 +429,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
     instances = select(rows, families, dtypes)
     own = {name for name, _ in prototypes_of(PROLOGUE.read_text())}
     own |= {name for op, row, slots in instances for _, name, _ in row.prototypes(op, slots)}
-    first = firsts(select(rows, [], dtypes))
-    own |= {c.prototype[1] for op, row, _ in instances if (row.name, op) in first for c in row.companions}
+    own |= {name for _, name, _, _ in functions_in(instances, dtypes)}
     header = header_text(rows)
     symbols = [name for name, _ in prototypes_of(header) if name in own]
     restricted = {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
@@ -428,7 +446,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
 
 
 def oplist_text(rows: list[Row]) -> str:
-    """One tuple per row, with the fields of baracuda._optable.Row."""
+    """One tuple per row, with the fields of baracuda._library.op_table.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', ""]
     lines.append("ROWS: tuple[tuple[object, ...], ...] = (")
     for row in rows:

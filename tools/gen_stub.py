@@ -46,7 +46,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from baracuda._lib import Library
+from baracuda._library.loader import Library
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.guarantee import PlanPreference

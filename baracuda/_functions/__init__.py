@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions on arrays: specs from the op table, array frameworks, shape inference, dispatch, and gradients."""
+"""Functions on arrays: specs from the op table, dispatch with cached calls, shape rules, and gradients."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.errors import InvalidProblemError
 
 NAMES = (

@@ -12,10 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda import _checks
-from baracuda._calls import Call, Form, forms_of, op_names
-from baracuda._checks import watched_call
-from baracuda._functions.arrays import (
+from baracuda._arrays.frameworks import (
     NUMPY,
     POINTERS,
     SCALARS,
@@ -28,16 +25,25 @@ from baracuda._functions.arrays import (
     result_framework,
     uses_allocator,
 )
-from baracuda._functions.call_meta import CallMeta, StridesError, as_strided, prepend_axes, with_nonzero_strides
+from baracuda._call import checking
+from baracuda._call.c_call import Call, Form, forms_of, op_names
+from baracuda._call.checking import watched_call
+from baracuda._call.scalars import shown
 from baracuda._functions.launch import launcher
 from baracuda._functions.prepared import Prepared, canonical, ordered, outer_key
 from baracuda._functions.problem import Problem
-from baracuda._functions.shape_rules import infer_shapes, parameters
+from baracuda._functions.shape_rules.call_meta import (
+    CallMeta,
+    StridesError,
+    as_strided,
+    prepend_axes,
+    with_nonzero_strides,
+)
+from baracuda._functions.shape_rules.infer import infer_shapes, parameters
 from baracuda._functions.spec import Argument, Spec
-from baracuda._lib import symbol_name
-from baracuda._optable import Op, Row
-from baracuda._param import Param
-from baracuda._scalars import shown
+from baracuda._library.loader import symbol_name
+from baracuda._library.op_table import Op, Row
+from baracuda._library.param import Param
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
@@ -57,7 +63,7 @@ class Function:
         self.launchers: dict[Any, Callable[..., Any]] = {}  # by signature
         self._prepared: dict[Any, Prepared] = {}
         self._single = len(spec.outputs) == 1
-        _checks.on_change.append(self.launchers.clear)
+        checking.on_change.append(self.launchers.clear)
 
     def call(self, key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
         """The results of a call without a cached launcher; `key` is its signature, None if it cannot be hashed."""
@@ -79,7 +85,7 @@ class Function:
                 return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
             keep(self._prepared, full, call)
         own = call.workspace and uses_allocator()  # the caller's allocator makes the workspace
-        if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
+        if call.is_plain and (out is None or self._single) and checking.active is None and not own:
             launch = launcher(
                 self.spec, call, arrays, out,
                 lambda *given: self._launch(call, given, None if out is None else given[-1]),
@@ -99,13 +105,13 @@ class Function:
                 given[position] = self._copied(given[position], order, shape)
             skipped = len(self.spec.outputs) if out is not None else 0  # results that the caller gave
             made: list[Any] = [result and framework.empty(*result, like) for result in call.results[skipped:]]
-            trims = call.trims if _checks.active is None else []  # a recorded call writes to the same memory again
+            trims = call.trims if checking.active is None else []  # a recorded call writes to the same memory again
             if call.clears and not trims:
                 for result in filter(lambda each: each is not None, made):
                     zero = functools.partial((framework_of(result) or framework).zero, result)
                     zero()
-                    if _checks.active is not None:
-                        _checks.active.also(zero)
+                    if checking.active is not None:
+                        checking.active.also(zero)
             everything = [*given, *made, None]
             pointers = [POINTERS[type(each)](each) for each in [everything[slot] for slot in call.slots]]
             scratch = self._scratch(call, like)
@@ -114,7 +120,7 @@ class Function:
             scratch_pointer = POINTERS[type(scratch)](scratch)
             tail = () if call.row.is_bare else (scratch_pointer, call.workspace)
             arguments = (*ordered(call, pointers), *tail, ffi.cast("void *", handle))
-            if _checks.active is None:
+            if checking.active is None:
                 status = call.function(*arguments)
             else:
                 status = self._watched(call, everything, scratch, handle, arguments)
@@ -141,8 +147,8 @@ class Function:
             else:
                 fill = functools.partial(framework.copy, target, everything[what])
             fill()
-            if _checks.active is not None:
-                _checks.active.also(fill)
+            if checking.active is not None:
+                checking.active.also(fill)
 
     def _watched(
         self, call: Prepared, everything: Sequence[Any], scratch: Any, stream: int, arguments: Sequence[Any]
@@ -154,8 +160,8 @@ class Function:
             name: None if array is None else (framework_of(array) or call.framework).view(array, name)
             for name, array in zip(pointers, arrays)
         }
-        if _checks.active is not None:
-            _checks.active.keep(everything, scratch)
+        if checking.active is not None:
+            checking.active.keep(everything, scratch)
         return watched_call(call.function, call.row, views, call.names, stream, arguments)
 
     def _copied(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
@@ -164,8 +170,8 @@ class Function:
         full = array if tuple(array.shape) == shape else framework.broadcast_to(array, shape)
         permuted = full if order == tuple(range(len(order))) else framework.permuted(full, order)
         copy = framework.contiguous(permuted)
-        if _checks.active is not None and copy is not array:
-            _checks.active.also(functools.partial(framework.copy, copy, permuted))
+        if checking.active is not None and copy is not array:
+            checking.active.also(functools.partial(framework.copy, copy, permuted))
         return copy
 
     def _copied_into(self, out: Any, made: Any) -> Any:

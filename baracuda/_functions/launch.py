@@ -11,8 +11,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from baracuda._arrays.frameworks import NUMPY, framework_of, scalar_array
 from baracuda._ffi import ffi
-from baracuda._functions.arrays import NUMPY, framework_of, scalar_array
 from baracuda.dtypes import ElementKind
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from baracuda._functions.arrays import as_array, result_framework
-from baracuda._functions.call_meta import Shape, check_shape
-from baracuda._functions.gemm_shapes import batch_of
-from baracuda._scalars import shown
+from baracuda._arrays.frameworks import as_array, result_framework
+from baracuda._call.scalars import shown
+from baracuda._functions.shape_rules.call_meta import Shape, check_shape
+from baracuda._functions.shape_rules.gemm import batch_of
 from baracuda.errors import InvalidProblemError, naming
 from baracuda.tensor import tensor
 

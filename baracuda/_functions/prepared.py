@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.arrays import KEYS, Framework
-from baracuda._lib import Library
-from baracuda._optable import Row
+from baracuda._arrays.frameworks import KEYS, Framework
+from baracuda._library.loader import Library
+from baracuda._library.op_table import Row
 from baracuda.dtypes import ElementKind
 
 

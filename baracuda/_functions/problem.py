@@ -7,8 +7,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.call_meta import CallMeta
-from baracuda._lib import Library
+from baracuda._functions.shape_rules.call_meta import CallMeta
+from baracuda._library.loader import Library
 
 
 class Problem:

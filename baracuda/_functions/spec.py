@@ -16,14 +16,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._optable import Row, rows
-from baracuda._param import Param
+from baracuda._library.op_table import Row, rows
+from baracuda._library.param import Param
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
+    "flashinfer_merge_state_in_place",  # results lie on arguments
+    "ring_attention",
     "gemm",
     "gemv",
     "grouped_gemm",
@@ -119,7 +121,7 @@ class Spec:
     arrays: tuple[Argument, ...]
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    layout: str  # name of the shape rule (shape_rules.py)
+    layout: str  # name of the shape rule (shape_rules/infer.py)
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
     others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments
@@ -250,6 +252,8 @@ def _shape_rule(row: Row) -> str:
         return "repeat"
     if "num_indices" in names:
         return "rows_of_indices"
+    if "num_page_ids" in names:
+        return "serving"
     return "pointwise" if "numel" in names else "named"
 
 

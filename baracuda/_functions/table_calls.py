@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
-from baracuda._optable import CallRow, Row, rows
+from baracuda._library.op_table import CallRow, Row, rows
 
 Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
-# Shape rule (shape_rules.py) -> parameters that identify its rows; the first match counts.
+# Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
@@ -114,6 +114,8 @@ def _shape_rule(row: Row) -> str:
     if row.accumulates and any(param.role == "axis" for param in row.params):
         return "accumulated"
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
+    if found is None and row.family == "attention":
+        return "serving"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

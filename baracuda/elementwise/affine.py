@@ -11,8 +11,8 @@ import dataclasses
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._calls import Form
-from baracuda._scalars import as_integer, as_real
+from baracuda._call.c_call import Form
+from baracuda._call.scalars import as_integer, as_real
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
 from baracuda.operands import Views, identical

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from baracuda import descriptor
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._scalars import as_complex, as_integer, as_real, is_integer, shown
+from baracuda._call.scalars import as_complex, as_integer, as_real, is_integer, shown
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, float_bits
 from baracuda.errors import InvalidProblemError

@@ -13,7 +13,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IndexingKind, OpCategory

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
+from baracuda._call.scalars import INT32_MAX, INT64_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.fill import FillDescriptor, element_value, stored_high

@@ -11,7 +11,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer, as_real
+from baracuda._call.scalars import as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import LossKind, LossReduction, OpCategory

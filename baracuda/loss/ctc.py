@@ -14,7 +14,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.kinds import LossKind, LossReduction, OpCategory

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from baracuda import descriptor, memory
-from baracuda._lib import Library, default_library, load, symbol_name
-from baracuda._scalars import as_integer
-from baracuda._scratch import workspace_view
+from baracuda._call.scalars import as_integer
+from baracuda._call.workspace import workspace_view
+from baracuda._library.loader import Library, default_library, load, symbol_name
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, WorkspaceTooSmallError, naming
-from baracuda.gemm import DenseGemmDescriptor, DenseGemmPlan
+from baracuda.gemm.dense import DenseGemmDescriptor, DenseGemmPlan
 from baracuda.guarantee import PlanPreference, PrecisionGuarantee
 from baracuda.kinds import DenseLayout, LossReduction
 from baracuda.loss.rows import CrossEntropyInPlaceDescriptor, CrossEntropyInPlacePlan

@@ -10,7 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import LossDescriptor, LossPlan, _flag
 

@@ -11,14 +11,14 @@ import dataclasses
 from typing import ClassVar, Protocol
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer
+from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
 from baracuda.plan import ParamPlan
 
 
 class _Reduced(Protocol):
-    """What a subclass of RowLossDescriptor has."""
+    """The members that a subclass of RowLossDescriptor has."""
 
     @property
     def n_rows(self) -> int: ...

@@ -13,7 +13,7 @@ import math
 from typing import Any, ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX
+from baracuda._call.scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory

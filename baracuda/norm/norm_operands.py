@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer, as_real
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef

@@ -7,7 +7,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
@@ -28,8 +28,8 @@ class ConcatDescriptor(Descriptor):
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        joined = self.a_shape[self.concat_dim] + self.b_shape[self.concat_dim]
-        return (*self.a_shape[: self.concat_dim], joined, *self.a_shape[self.concat_dim + 1 :])
+        total = self.a_shape[self.concat_dim] + self.b_shape[self.concat_dim]
+        return (*self.a_shape[: self.concat_dim], total, *self.a_shape[self.concat_dim + 1 :])
 
     @property
     def split_offset(self) -> int:

@@ -10,7 +10,7 @@ import math
 from typing import ClassVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX
+from baracuda._call.scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, ClassVar, TypeVar
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX
+from baracuda._call.scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
 from baracuda.elementwise.fill import element_value, stored_high, stored_value
 from baracuda.errors import InvalidProblemError

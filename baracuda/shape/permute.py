@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer, as_integers, as_items, is_integer, shown
+from baracuda._call.scalars import INT32_MAX, as_integer, as_integers, as_items, is_integer, shown
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind

@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import ClassVar, TypeVar
 
 from baracuda import descriptor
-from baracuda._calls import op_names
-from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items
+from baracuda._call.c_call import op_names
+from baracuda._call.scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError

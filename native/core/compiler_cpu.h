@@ -42,7 +42,7 @@
 #define BK_FUSE_PRODUCTS
 #endif
 
-// BK_KEEPS_COPIES keeps short copy loops, which GCC would turn into slow string instructions.
+// BK_KEEPS_COPIES keeps short copy loops, which GCC would replace by slow string instructions.
 #if defined(__clang__)
 #define BK_KEEPS_COPIES
 #else

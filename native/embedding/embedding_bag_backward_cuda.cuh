@@ -233,12 +233,12 @@ struct DivideByKept {
     const int32_t* kept;
     int64_t columns;
 
-    struct Piece {
+    struct Segment {
         int64_t count;
         C divisor;
         BK_HD C operator()(int64_t, C gradient) const { return gradient / divisor; }
     };
-    BK_HD Piece at(int64_t element) const {
+    BK_HD Segment at(int64_t element) const {
         const int64_t bag = element / columns;
         return {(bag + 1) * columns - element, static_cast<C>(kept[bag])};
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations of the GEMM epilogue. A new one is a line of this list, and a functor in native/elementwise/functors/.
+// Activations of the GEMM epilogue. A new one is an entry of this list, and a functor in native/elementwise/functors/.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ template <class T>
 struct Sparse24 {
     int64_t n, m, k;
     const T *x, *values;
-    const uint16_t* places;
+    const uint16_t* metadata;
     T* y;
 };
 
@@ -50,14 +50,14 @@ struct GemmSparse24 {
         if (k % 8 != 0) return fail(Status::kUnsupported, "k is %d, must be a multiple of 8", k);
         return Status::kOk;
     }
-    Status run(const T* x, const T* values, const uint16_t* places, T* y, const Launch& launch) const {
-        return sparse24_product(launch, Sparse24<T>{n, m, k, x, values, places, y});
+    Status run(const T* x, const T* values, const uint16_t* metadata, T* y, const Launch& launch) const {
+        return sparse24_product(launch, Sparse24<T>{n, m, k, x, values, metadata, y});
     }
 };
 
 // Expands the weights to a dense m x k matrix.
 template <class T>
-Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense);
+Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* metadata, T* dense);
 
 template <class T>
 struct Sparse24Inflate {
@@ -72,8 +72,8 @@ struct Sparse24Inflate {
         if (k % 8 != 0) return fail(Status::kUnsupported, "k is %d, must be a multiple of 8", k);
         return Status::kOk;
     }
-    Status run(const T* values, const uint16_t* places, T* dense, const Launch& launch) const {
-        return sparse24_inflate(launch, m, k, values, places, dense);
+    Status run(const T* values, const uint16_t* metadata, T* dense, const Launch& launch) const {
+        return sparse24_inflate(launch, m, k, values, metadata, dense);
     }
 };
 

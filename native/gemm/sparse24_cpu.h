@@ -25,9 +25,9 @@ struct ExpandLanes {
     // Word of the eight K elements of each lane. The index bits of a lane's group are in its lower byte, those of the
     // second group in the upper.
     template <size_t... kAt>
-    static BK_HD Lanes words(const uint16_t* places, std::index_sequence<kAt...>) {
+    static BK_HD Lanes words(const uint16_t* metadata, std::index_sequence<kAt...>) {
         Words words;
-        std::memcpy(&words, places, sizeof(words));
+        std::memcpy(&words, metadata, sizeof(words));
         if constexpr (kLanes == 8) return Lanes{} + words;
         if constexpr (kSize == 4) return (Lanes{} + static_cast<Bits>(words)) >> Lanes{static_cast<Bits>(kAt / 8 * 16)...};
         typedef Words Wide __attribute__((vector_size(kLanes * kSize)));
@@ -49,33 +49,33 @@ struct ExpandLanes {
     }
 
     template <int kHalf>
-    static BK_HD void spread(Lanes values_of, const uint16_t* places, char* to) {
+    static BK_HD void spread(Lanes values_of, const uint16_t* metadata, char* to) {
         constexpr Lanes kAll = all_bits(kOrder), kOwn = own_bits(kOrder);
-        const Lanes word = words(places + kHalf * (kLanes / 8), kOrder);
+        const Lanes word = words(metadata + kHalf * (kLanes / 8), kOrder);
         const Lanes at_first = reinterpret_cast<Lanes>((word & kAll) == kOwn),
                     at_second = reinterpret_cast<Lanes>((word >> 2 & kAll) == kOwn);
         const Lanes spread =
             (at_second & values<1, kHalf>(values_of, kOrder)) | (~at_second & at_first & values<0, kHalf>(values_of, kOrder));
         std::memcpy(to + kHalf * static_cast<int>(sizeof(spread)), &spread, sizeof(spread));
     }
-    static BK_HD void spread(const void* from, const uint16_t* places, void* to) {
+    static BK_HD void spread(const void* from, const uint16_t* metadata, void* to) {
         Lanes values_of;
         std::memcpy(&values_of, from, sizeof(values_of));
-        spread<0>(values_of, places, static_cast<char*>(to));
-        spread<1>(values_of, places, static_cast<char*>(to));
+        spread<0>(values_of, metadata, static_cast<char*>(to));
+        spread<1>(values_of, metadata, static_cast<char*>(to));
     }
 };
 
 // Expands `k_count` K elements, a multiple of 8.
 template <int kBytes, class T>
-BK_HD void expand_span(const T* values, const uint16_t* places, int64_t k_count, T* to) {
+BK_HD void expand_span(const T* values, const uint16_t* metadata, int64_t k_count, T* to) {
     constexpr int kLanes = std::max<int>(kBytes / static_cast<int>(sizeof(T)), 8);
     int64_t x = 0;
     for (; x + 2 * kLanes <= k_count; x += 2 * kLanes)
-        ExpandLanes<sizeof(T), kLanes>::spread(values + x / 2, places + x / 8, to + x);
+        ExpandLanes<sizeof(T), kLanes>::spread(values + x / 2, metadata + x / 8, to + x);
     for (; x < k_count; x += 8) {
         T eight[8];
-        expand_groups(values + x / 2, places[x / 8], eight);
+        expand_groups(values + x / 2, metadata[x / 8], eight);
         std::memcpy(to + x, eight, sizeof(eight));
     }
 }
@@ -93,7 +93,7 @@ struct Sparse24Reads {
     }
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, Unit* to) const {
         T expanded[64];
-        expand_span<kBytes>(p.values + j * (k / 2) + first / 2, p.places + j * (k / 8) + first / 8, depth, expanded);
+        expand_span<kBytes>(p.values + j * (k / 2) + first / 2, p.metadata + j * (k / 8) + first / 8, depth, expanded);
         Of::convert_k_major(expanded, depth, to);
     }
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
@@ -119,7 +119,7 @@ struct Sparse24Skinny {
             for (int64_t k = 0; k < p.k; k += kExpandedK) {
                 const int64_t depth = std::min(p.k - k, kExpandedK);
                 for (int64_t l = 0; l < count; ++l)
-                    expand_span<kBytes>(p.values + ((j + l) * p.k + k) / 2, p.places + ((j + l) * p.k + k) / 8, depth,
+                    expand_span<kBytes>(p.values + ((j + l) * p.k + k) / 2, p.metadata + ((j + l) * p.k + k) / 8, depth,
                                         expanded[l]);
                 if (dot_expanded(min_abs, k, depth, count, expanded, lane_sums)) continue;
                 for (int64_t first = 0; first < depth; first += kBufferK)
@@ -213,11 +213,11 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
 }
 
 template <class T>
-Status sparse24_inflate(const Launch&, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense) {
+Status sparse24_inflate(const Launch&, int64_t m, int64_t k, const T* values, const uint16_t* metadata, T* dense) {
     parallel_chunks(m * (k / 8), grain_for(8), [&](int64_t begin, int64_t end) {
         dispatch_range(
             [=](int64_t first, int64_t last) {
-                expand_span<16>(values + 4 * first, places + first, 8 * (last - first), dense + 8 * first);
+                expand_span<16>(values + 4 * first, metadata + first, 8 * (last - first), dense + 8 * first);
             },
             begin, end);
     });

@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
     const int64_t j = static_cast<int64_t>(blockIdx.x) * kSparseWarps + warp;
     if (j >= p.m) return;
     const T* const values = p.values + j * (p.k / 2);
-    const uint16_t* const places = p.places + j * (p.k / 8);
+    const uint16_t* const metadata = p.metadata + j * (p.k / 8);
     for (int64_t i = static_cast<int64_t>(blockIdx.y) * kSparseRows; i < p.n;
          i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
         float sum[kSparseRows] = {};
         for (int64_t k = 8 * lane; k < p.k; k += 256) {
             T nonzeros[4], expanded[8];
             load_elements(nonzeros, values + k / 2, aligned);
-            expand_groups(nonzeros, places[k / 8], expanded);
+            expand_groups(nonzeros, metadata[k / 8], expanded);
 #pragma unroll
             for (int r = 0; r < kSparseRows; ++r) {
                 if (i + r >= p.n) continue;
@@ -62,13 +62,13 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
 
 // Expands eight K elements a thread; `E` has the elements' bits.
 template <class E>
-__global__ void __launch_bounds__(256) sparse24_expand_kernel(const E* values, const uint16_t* places, E* dense, int64_t words,
-                                                              bool aligned, bool stores_vectors) {
+__global__ void __launch_bounds__(256) sparse24_expand_kernel(const E* values, const uint16_t* metadata, E* dense,
+                                                              int64_t words, bool aligned, bool stores_vectors) {
     for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words;
          w += static_cast<int64_t>(gridDim.x) * 256) {
         E nonzeros[4], expanded[8];
         load_elements(nonzeros, values + 4 * w, aligned);
-        expand_groups(nonzeros, places[w], expanded);
+        expand_groups(nonzeros, metadata[w], expanded);
         constexpr int kEach = 16 / sizeof(E);
         if (!stores_vectors) {
             for (int i = 0; i < 8; ++i) dense[8 * w + i] = expanded[i];
@@ -93,12 +93,12 @@ size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
 }
 
 template <class T>
-Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense) {
+Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* metadata, T* dense) {
     using E = bits_t<T>;
     const int64_t words = m * (k / 8), blocks = ceil_div<int64_t>(words, 256);
     if (words == 0) return Status::kOk;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
-                         sparse24_expand_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
+                         sparse24_expand_kernel<E>, reinterpret_cast<const E*>(values), metadata, reinterpret_cast<E*>(dense),
                          words, is_aligned(values, 16), is_aligned(dense, 16));
 }
 
@@ -116,7 +116,7 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
                              is_aligned(p.x, 16) && is_aligned(p.values, 16));
     }
     T* const dense = reinterpret_cast<T*>(dense_words);
-    BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, dense));
+    BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.metadata, dense));
     const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
     const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
     return matmul(launch_with_workspace_from(launch, dense_words + words),

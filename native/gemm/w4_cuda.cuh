@@ -62,7 +62,7 @@ template <int kRowBlocks>
 BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void* buffer, f16* d, int64_t m, int64_t n,
                         int64_t row, int64_t column) {
     constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // padding against bank conflicts
-    static_assert(kW4Warps * kRows * kPitch * sizeof(float) <= kW4Bytes, "parts take the place of the stages");
+    static_assert(kW4Warps * kRows * kPitch * sizeof(float) <= kW4Bytes, "partials overwrite the stages");
     float (*const partials)[kRows][kPitch] = static_cast<float (*)[kRows][kPitch]>(buffer);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     __syncthreads();  // every warp has read its stages
@@ -92,8 +92,8 @@ struct W4Aligned {
 // XOR-swizzled by row % 8 against bank conflicts.
 template <int kRowBlocks>
 struct MarlinStage {
-    static constexpr int kStageK = kW4TileK / 2, kStrips = kStageK / 16, kVectors = kStageK / 8, kRows = 8 * kRowBlocks;
-    uint4 words[kStrips][32];
+    static constexpr int kStageK = kW4TileK / 2, kSteps = kStageK / 16, kVectors = kStageK / 8, kRows = 8 * kRowBlocks;
+    uint4 words[kSteps][32];
     uint4 rows[kRows][kVectors];
 };
 
@@ -140,13 +140,13 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
         constexpr int kCopies = Stage::kRows / kLaneRows;
         if (aligned.a && aligned.weights && next + Stage::kStageK <= k_extent) {
 #pragma unroll
-            for (int s = 0; s < Stage::kStrips; ++s) start_copy_16(&stage.words[s][lane], weights + s * pitch, kVectorBytes);
+            for (int s = 0; s < Stage::kSteps; ++s) start_copy_16(&stage.words[s][lane], weights + s * pitch, kVectorBytes);
 #pragma unroll
             for (int x = 0; x < kCopies; ++x)
                 if (kLaneRows * x < own_rows) start_copy_16(slot(x), a + kLaneRows * x * p.k, kVectorBytes);
         } else if (next < k_extent) {
 #pragma unroll 1
-            for (int s = 0; s < Stage::kStrips && next + 16 * s < k_extent; ++s)
+            for (int s = 0; s < Stage::kSteps && next + 16 * s < k_extent; ++s)
                 gather_16(&stage.words[s][lane], weights + s * pitch);
 #pragma unroll 1
             for (int x = 0; x < kCopies; ++x)
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
             const Stage& current = stages[stage];
             stage = stage + 1 == kStages ? 0 : stage + 1;
 #pragma unroll
-            for (int pair = 0; pair < Stage::kStrips / 2; ++pair) {
+            for (int pair = 0; pair < Stage::kSteps / 2; ++pair) {
                 if (k + 32 * pair >= k_extent) break;
                 uint32_t row_words[kRowBlocks][4];  // of two mma K steps
 #pragma unroll

@@ -20,7 +20,7 @@ struct OneHotFunctor {
     FastDiv<uint32_t> classes;
     Bits one;
 
-    struct Piece {
+    struct Segment {
         const OneHotFunctor& fn;
         uint32_t row, column;
         static constexpr int64_t count = INT64_MAX;
@@ -37,7 +37,7 @@ struct OneHotFunctor {
             return static_cast<int64_t>(fn.src[from]) == int64_t{class_of} ? fn.one : Bits{};
         }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Segment at(int64_t i) const {
         const DivMod<uint32_t> split = classes(static_cast<uint32_t>(i));
         return {*this, split.quotient, split.remainder};
     }

@@ -62,7 +62,7 @@ struct AddNorm {
         f.has_gamma = gamma != nullptr;
         f.has_residual = residual != nullptr;
         f.gamma_offset = static_cast<C>(gamma_offset);
-        // An absent residual reads x in its place; the value is not used.
+        // An absent residual is replaced by x; the value is not used.
         return map_rows(launch, axes(residual != nullptr, sum != nullptr), f, inputs(x, residual == nullptr ? x : residual),
                         inputs(gamma, beta), inputs(), outputs(y, sum), outputs(mean, statistic));
     }

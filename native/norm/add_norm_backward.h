@@ -62,7 +62,7 @@ struct AddNormGradient {
         f.has_gamma = gamma != nullptr;
         f.has_residual_grad = dsum != nullptr;
         f.gamma_offset = static_cast<C>(gamma_offset);
-        // Absent operands read another one in their place; the values are not used.
+        // Absent operands are replaced by another one; the values are not used.
         return map_rows(launch, axes(dsum != nullptr, gamma != nullptr), f,
                         inputs(dy, dsum == nullptr ? dy : dsum, sum, gamma == nullptr ? sum : gamma), inputs(),
                         inputs(center, statistic), outputs(dx), outputs());

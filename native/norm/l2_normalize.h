@@ -29,20 +29,20 @@ struct SquareSums {
     template <int N>
     static BK_HD SquareSums of(const C (&x)[N]) {
         SquareSums sums{0, 0, 0};
-        C term[N];
+        C summand[N];
         BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) term[i] = x[i] * x[i];
-        sums.sum = sum_of(term);
+        for (int i = 0; i < N; ++i) summand[i] = x[i] * x[i];
+        sums.sum = sum_of(summand);
         if constexpr (!Norm::kNeverScaled) {
             C down[N];
             BK_HELD_LOOP
             for (int i = 0; i < N; ++i) {
                 const C low = x[i] * Norm::kDown, high = x[i] * Norm::kUp;
                 down[i] = low * low;
-                term[i] = high * high;
+                summand[i] = high * high;
             }
             sums.large = sum_of(down);
-            sums.small = sum_of(term);
+            sums.small = sum_of(summand);
         }
         return sums;
     }
@@ -64,13 +64,13 @@ struct WideSquareSums {
 
     template <int N>
     static BK_HD WideSquareSums of(const C (&x)[N]) {
-        double term[N];
+        double summand[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             const double wide = x[i];
-            term[i] = wide * wide;
+            summand[i] = wide * wide;
         }
-        return {sum_of(term)};
+        return {sum_of(summand)};
     }
     BK_HD WideSquareSums operator+(const WideSquareSums& other) const { return {sum + other.sum}; }
     BK_HD ScaledNorm<C> norm() const {

@@ -63,7 +63,7 @@ struct RowNormBackward {
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
-        // An absent gamma reads x in its place; the value is not used.
+        // An absent gamma is replaced by x; the value is not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
                         inputs<T, T, T, C, C>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),

@@ -87,7 +87,7 @@ struct ReduceArgAxis : ReduceAxis<Op, T, U> {
     }
 };
 
-// The divisor is the number of terms less `correction`.
+// The divisor is the number of summands less `correction`.
 struct CorrectedAxisReduction {
     int64_t output_numel;
     int32_t rank;

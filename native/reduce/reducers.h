@@ -223,7 +223,7 @@ struct IntegerMeanReducer {
     // Stores f32 or f64.
     BK_HD void store(const Pack<uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
         uint64_t low = acc.low, high = acc.high;
-        if (flip != 0) {  // each term was raised by `flip`
+        if (flip != 0) {  // each summand was raised by `flip`
             const uint64_t n = static_cast<uint64_t>(count), of_low = n * flip;
             const uint64_t of_high = n >> (65 - 8 * sizeof(Bits));
             high -= of_high + (low < of_low);

@@ -155,13 +155,13 @@ struct VarianceGradientRows : RowDefaults {
     BK_HD Acc identity() const { return 0; }
     template <class W, int N>
     BK_HD Acc reduce_tile(const Row& row, Cached (&held)[N], const W& where) const {
-        C term[N];
+        C summand[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
             const C difference = x_of(held[i]) * row.unit - row.mean;
-            term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
+            summand[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
         }
-        return sum_of(term);
+        return sum_of(summand);
     }
     BK_HD Acc combine(Acc a, Acc b) const { return a + b; }
     BK_HD bool finish(Row& row, Acc all, int64_t n) const {

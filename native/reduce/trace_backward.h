@@ -18,13 +18,13 @@ struct DiagonalOf {
     const T* dy;
     FastDiv<uint64_t> columns;
 
-    struct Piece {
+    struct Segment {
         static constexpr bool has_rare = false;
         int64_t count, diagonal;  // its index, or -1
         C value;
         BK_HD C operator()(int64_t k) const { return k == diagonal ? value : C(0); }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Segment at(int64_t i) const {
         const DivMod<uint64_t> split = columns(static_cast<uint64_t>(i));
         const int64_t row = static_cast<int64_t>(split.quotient), column = static_cast<int64_t>(split.remainder);
         const int64_t left = static_cast<int64_t>(columns.divisor()) - column, diagonal = row - column;

@@ -21,7 +21,7 @@ struct RowElement {
 
 // A thread takes vectors of N columns, so that writes are coalesced. A gradient G has Element, kUnroll (vectors loaded
 // before the first is computed), Loaded<N>, load<N>(element) and compute<N>(loaded, element). `rows` may be null: ids
-// are in row order. Rows with ids out of range get zeros. grid.y counts strips of columns.
+// are in row order. Rows with ids out of range get zeros. grid.y counts tiles of columns.
 template <int N, class G, class Index>
 __global__ void __launch_bounds__(kGradientThreads)
     gradient_rows_kernel(G gradient, IdArray ids, const uint32_t* rows, typename G::Element* y, FastDiv<Index> vectors_per_row,
@@ -52,28 +52,28 @@ __global__ void __launch_bounds__(kGradientThreads)
     }
 }
 
-// Columns are processed in strips, so that segment rows that are read again stay in L2; for unordered ids whose
+// Columns are processed in tiles, so that segment rows that are read again stay in L2; for unordered ids whose
 // segments exceed the cache.
 template <class T>
-int64_t gradient_strips(const SegmentShape& shape, bool is_ordered, int64_t vectors_per_row) {
-    constexpr int64_t kCached = 20 << 20, kMinStripBytes = 128;  // for the segments, and per row of a strip
+int64_t gradient_tiles(const SegmentShape& shape, bool is_ordered, int64_t vectors_per_row) {
+    constexpr int64_t kCached = 20 << 20, kMinTileBytes = 128;  // for the segments, and per row of a tile
     const int64_t row_bytes = int64_t{shape.d} * static_cast<int64_t>(sizeof(T));
-    int64_t strips = 1;
-    while (!is_ordered && shape.n >= shape.num_segments && row_bytes * shape.num_segments > kCached * strips &&
-           row_bytes >= 2 * kMinStripBytes * strips && vectors_per_row % (2 * strips) == 0)
-        strips *= 2;
-    return strips;
+    int64_t tiles = 1;
+    while (!is_ordered && shape.n >= shape.num_segments && row_bytes * shape.num_segments > kCached * tiles &&
+           row_bytes >= 2 * kMinTileBytes * tiles && vectors_per_row % (2 * tiles) == 0)
+        tiles *= 2;
+    return tiles;
 }
 
 template <int N, class G>
 Status launch_gradient_rows(const Launch& launch, const SegmentShape& shape, const G& gradient, IdArray ids, bool is_ordered,
                             const uint32_t* rows, typename G::Element* y) {
-    const int64_t strips = gradient_strips<typename G::Element>(shape, is_ordered, shape.d / N);
-    const int64_t per_row = shape.d / N / strips, num_vectors = shape.n * per_row;
+    const int64_t tiles = gradient_tiles<typename G::Element>(shape, is_ordered, shape.d / N);
+    const int64_t per_row = shape.d / N / tiles, num_vectors = shape.n * per_row;
     const int64_t blocks = ceil_div<int64_t>(num_vectors, kGradientThreads * G::kUnroll);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld elements are too many for one launch", static_cast<long long>(num_vectors * N));
-    const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(strips)), dim3(kGradientThreads)};
+    const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tiles)), dim3(kGradientThreads)};
     if (num_vectors + kGradientThreads * G::kUnroll < int64_t{1} << 31)
         return launch_kernel(launch, grid, gradient_rows_kernel<N, G, uint32_t>, gradient, ids, rows, y,
                              FastDiv<uint32_t>(per_row), num_vectors, shape);

@@ -135,12 +135,12 @@ struct DivideByCount {
     const int32_t* counts;
     int64_t columns;
 
-    struct Piece {
+    struct Segment {
         int64_t count;
         C divisor;
         BK_HD C operator()(int64_t, C sum) const { return sum / divisor; }
     };
-    BK_HD Piece at(int64_t element) const {
+    BK_HD Segment at(int64_t element) const {
         const int64_t segment = element / columns;
         return {(segment + 1) * columns - element, static_cast<C>(counts[segment] > 1 ? counts[segment] : 1)};
     }

@@ -83,9 +83,9 @@ struct RepeatBackward {
         BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
                            {{"stride_dx", stride_dx}}));
         BK_TRY(require_shape("repeats", repeats, rank));
-        int64_t terms = input_numel;
+        int64_t num_elements = input_numel;
         for (int32_t d = 0; d < rank; ++d)
-            if (__builtin_mul_overflow(terms, int64_t{repeats[d]}, &terms) || terms > kMaxOperandBytes)
+            if (__builtin_mul_overflow(num_elements, int64_t{repeats[d]}, &num_elements) || num_elements > kMaxOperandBytes)
                 return fail(Status::kInvalidProblem, "repeats[%d] is %d: dy would have more than 2^47 elements", d, repeats[d]);
         return Status::kOk;
     }

@@ -83,14 +83,14 @@ struct SparsemaxBackwardRows : RowDefaults {
     BK_HD Acc identity() const { return {C(0), C(0)}; }
     template <class W, int N>
     BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W&) const {
-        C term[N], one[N];
+        C summand[N], one[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             const bool counts = held[i].y > C(0);
-            term[i] = math::select(counts, held[i].dy, C(0));
+            summand[i] = math::select(counts, held[i].dy, C(0));
             one[i] = math::select(counts, C(1), C(0));
         }
-        return {sum_of(term), sum_of(one)};
+        return {sum_of(summand), sum_of(one)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, a.count + b.count}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The case model: the interface between the case tables and the test drivers.
 
-A Case describes one row of an op table (native/<family>/<family>.abi). Its parameter names are the row's, so a driver
-finds the order of arguments in the table and needs nothing else to call any dtype of it.
+A Case describes one row of an op table. Its parameter names are the row's, so a driver finds the order of arguments
+in the table and needs nothing else to call any dtype of it.
 """
 
 import dataclasses

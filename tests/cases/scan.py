@@ -9,7 +9,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import alternating
+from .reduce.one_axis import alternating
 
 SAVES = ("cumprod", "log_cumsum_exp")  # their gradients read y
 

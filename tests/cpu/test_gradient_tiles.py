@@ -5,8 +5,9 @@ import functools
 
 import pytest
 
-from cases import indexing_reduce, segment
-from cases.indexing_sums import added
+from cases import segment
+from cases.indexing import reduce as indexing_reduce
+from cases.indexing.sums import added
 from harness.on_threads import check_on_threads
 
 # Shape and axis of the updates, extent of the output: one fiber, whose elements fill tiles or are divided among

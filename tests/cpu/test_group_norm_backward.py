@@ -6,7 +6,9 @@ import functools
 import pytest
 
 import tolerances
-from cases import CASES, Draw, norm_channels, norm_group
+from cases import CASES, Draw
+from cases.norm import channels as norm_channels
+from cases.norm import group as norm_group
 from harness import OPS, launch
 from harness.outcomes import check_outcome
 

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from cases import norm_add, norm_rows, scan, softmax
+from cases import scan
+from cases.norm import add as norm_add
+from cases.norm import rows as norm_rows
+from cases.softmax import softmax
 from harness.on_threads import check_on_threads
 
 

@@ -4,7 +4,7 @@
 import pytest
 
 from cases import CASES, Draw
-from cases.gemm import LAYOUTS, batched
+from cases.gemm.gemm import LAYOUTS, batched
 from harness import OPS, launch
 from harness.outcomes import check_outcome
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _bench
+from baracuda._cli import bench
 from baracuda._functions.spec import specs
 from harness import ROOT
 from harness.child import child_environment
@@ -18,12 +18,12 @@ from harness.child import child_environment
 
 def names(function, kind=bk.f32):
     spec = specs()[function]
-    return [name for name, _ in _bench.candidates(spec, kind, _bench.operands(spec, kind, 64), "cpu")]
+    return [name for name, _ in bench.candidates(spec, kind, bench.operands(spec, kind, 64), "cpu")]
 
 
 @pytest.fixture
 def quickly(monkeypatch):
-    monkeypatch.setattr(_bench, "_SECONDS", 0.001)
+    monkeypatch.setattr(bench, "_SECONDS", 0.001)
 
 
 def test_peers_compute_the_same():
@@ -37,16 +37,16 @@ def test_peers_compute_the_same():
         there = names(function)
         assert there[0] == "baracuda" and (module in there or not importlib.util.find_spec(module)), function
     own = np.float32([1, 2])
-    assert _bench.agrees(lambda: np.float32([1, 2.001]), own)
+    assert bench.agrees(lambda: np.float32([1, 2.001]), own)
     for other in (lambda: np.float32([1, 3]), lambda: np.float32([1]), lambda: int("x"), lambda: None.x):
-        assert not _bench.agrees(other, own)
+        assert not bench.agrees(other, own)
 
 
 def test_the_table(quickly):
-    lines = list(_bench.bench("mul", "f32", (16, 64)))
+    lines = list(bench.bench("mul", "f32", (16, 64)))
     assert lines[0].startswith("mul, f32, ")
     assert [line for line in lines if "elements" in line] == ["16 elements", "64 elements"]
-    assert "(64, 64)" in list(_bench.bench("softmax", "f32", (4096,)))[1]
+    assert "(64, 64)" in list(bench.bench("softmax", "f32", (4096,)))[1]
     rows = [re.fullmatch(r"  (\w+) +[\d.]+ us +[\d.]+ GB/s  #+", line) for line in lines if "us" in line]
     assert rows and all(rows)
     assert [row[1] for row in rows].count("baracuda") == 2
@@ -54,13 +54,13 @@ def test_the_table(quickly):
 
 def test_refusals():
     with pytest.raises(bk.InvalidProblemError, match="no function 'frobnicate'"):
-        list(_bench.bench("frobnicate", "f32", (16,)))
+        list(bench.bench("frobnicate", "f32", (16,)))
     with pytest.raises(bk.UnsupportedError, match="segment_sum: it needs num_segments"):
-        list(_bench.bench("segment_sum", "f32", (16,)))
+        list(bench.bench("segment_sum", "f32", (16,)))
     with pytest.raises(bk.UnsupportedError, match="alibi: its operands are of several shapes"):
-        list(_bench.bench("alibi", "f32", (16,)))
+        list(bench.bench("alibi", "f32", (16,)))
     with pytest.raises(bk.UnsupportedError, match="x has dtype i32"):
-        list(_bench.bench("gelu", "i32", (16,)))
+        list(bench.bench("gelu", "i32", (16,)))
 
 
 def test_program(library):

@@ -9,7 +9,7 @@ import pytest
 
 from tools.bench import __main__ as program
 from tools.bench import problems, sweep, timing
-from tools.bench.problems.softmax import forward
+from tools.bench.problems.softmax.softmax import forward
 from tools.bench.record import Bound, Sweep
 
 pytestmark = pytest.mark.unsanitized("the ops run in test_ops")
@@ -112,8 +112,8 @@ def test_order_of_points():
     for count in (1, 2, 3, 7, 22):
         order = sweep.coarse_first(count)
         assert sorted(order) == list(range(count)) and order[:2] == [0, count - 1][: len(order)]
-    turns = sweep.in_turn([series("a", "one", range(5)), series("a", "two", range(2))])
-    assert [(point.sweep, point.extent) for point in turns[:4]] == [("one", 0), ("two", 0), ("one", 4), ("two", 1)]
+    ordered = sweep.in_turn([series("a", "one", range(5)), series("a", "two", range(2))])
+    assert [(point.sweep, point.extent) for point in ordered[:4]] == [("one", 0), ("two", 0), ("one", 4), ("two", 1)]
 
 
 class FakeRun(sweep.SweepRun):

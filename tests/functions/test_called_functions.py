@@ -10,11 +10,11 @@ import pytest
 import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
-from baracuda._param import SUFFIXES
+from baracuda._library.param import SUFFIXES
 from cases import CASES, Draw
-from cases.gemm import ACTIVATIONS
-from cases.reductions import reduced
-from cases.shape_pad import value_in
+from cases.gemm.gemm import ACTIVATIONS
+from cases.reduce.references import reduced
+from cases.shape_layout.pad import value_in
 from naming import Tries
 from plan_tools import odd
 from tools.oracle.numerics import encode

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from baracuda import composites, concatenation, functions
-from baracuda._describe import describe, find
+from baracuda._cli.describe import describe, find
 from baracuda._functions.spec import specs
-from baracuda._optable import ops, rows
+from baracuda._library.op_table import ops, rows
 from harness import ROOT
 from harness.child import child_environment
 

@@ -28,8 +28,8 @@ def near_the_end(rng, shape, dtype, *, mixed=False):
 def factors(rng, shape, dtype):
     """Large and small numbers alternate along each axis; the product of two adjacent ones is near 1."""
     exponent = 1000 if dtype == np.float64 else 120
-    turn = 1 - 2 * (np.indices(shape).sum(0) % 2)
-    return np.ldexp(np.exp(rng.standard_normal(shape) / 64), exponent * turn).astype(dtype)
+    sign = 1 - 2 * (np.indices(shape).sum(0) % 2)
+    return np.ldexp(np.exp(rng.standard_normal(shape) / 64), exponent * sign).astype(dtype)
 
 
 def close(got, want, count, magnitude=None):

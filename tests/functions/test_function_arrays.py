@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._functions import arrays as kinds
+from baracuda._arrays import frameworks as kinds
 from plan_tools import odd
 
 

@@ -20,7 +20,7 @@ import baracuda as bk
 from baracuda import functions
 from baracuda._functions import dispatch
 from baracuda._functions.spec import PLAN_ONLY, REQUIRED, specs
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from naming import Tries
 
 OFFSETS = np.array([0, 2, 6], np.int32)
@@ -63,7 +63,7 @@ def test_signature_and_help(name):
 
 
 def test_unknown_names():
-    for name in ("frobnicate", "_call", "specs", "functions_"):
+    for name in ("frobnicate", "_missing", "specs", "functions_"):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
             getattr(bk, name)
 
@@ -220,7 +220,7 @@ def test_errors(call, error, text):
         assert caught.value.symbol
 
 
-def test_addresses_are_checked_anew():
+def test_addresses_are_checked_every_time():
     """A cached call does not skip the checks of addresses."""
     x, b = np.arange(10, dtype=np.float32), np.ones(9, np.float32)
     bk.add(x[:-1], b, out=np.empty(9, np.float32))

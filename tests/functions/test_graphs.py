@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _checks, _graphs, memory
+from baracuda import memory
+from baracuda._call import checking, graphs
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,7 @@ def test_refusals():
         pickle.dumps(again)
     with pytest.raises(KeyError):
         bk.graph(lambda: {}["missing"])
-    assert _checks.active is None
+    assert checking.active is None
 
 
 class Runtime:
@@ -134,7 +135,7 @@ def test_a_capture_on_cuda(monkeypatch):
         watched.append(bk.empty((3,), library=bk.load(backend="cpu")))
         return len(watched)
 
-    again = _graphs._captured(call, 7)
+    again = graphs._captured(call, 7)
     assert again() == 1
     assert [name for name, *_ in runtime.calls] == [
         "cudaStreamSynchronize", "cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate",
@@ -148,12 +149,12 @@ def test_a_capture_on_cuda(monkeypatch):
     del again
     assert runtime.calls[-1] == ("cudaGraphExecDestroy", "executable")
     with pytest.raises(ZeroDivisionError):
-        _graphs._captured(lambda: 1 / 0, 7)
+        graphs._captured(lambda: 1 / 0, 7)
     assert runtime.calls[-1][0] == "cudaStreamEndCapture" and memory.held is None
 
 
 def test_calls_of_another_stream():
-    recorder = _graphs._Recorder()
+    recorder = graphs._Recorder()
     view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
     assert recorder.call(lambda *_: 0, types.SimpleNamespace(pattern="neg"), {"x": view}, {}, 5, ()) == 0
     assert (recorder.devices, recorder.streams) == ({"cuda"}, {5})
@@ -164,7 +165,7 @@ def test_who_captures_a_call(monkeypatch):
     view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
     row = types.SimpleNamespace(pattern="neg")
     tensor = type("Tensor", (), {"__module__": "torch"})()
-    recorder = _graphs._Recorder()
+    recorder = graphs._Recorder()
     recorder.keep([tensor, None], None)
     recorder.call(lambda *_: 0, row, {"x": view}, {}, 0, ())
     assert recorder.owners == {"torch"}
@@ -175,13 +176,13 @@ def test_who_captures_a_call(monkeypatch):
         def call():
             for owner in owners:
                 if owner:
-                    _checks.active.keep([tensor], None)
-                _checks.active.call(lambda *_: 0, row, {"x": view}, {}, 7, ())
+                    checking.active.keep([tensor], None)
+                checking.active.call(lambda *_: 0, row, {"x": view}, {}, 7, ())
 
         return call
 
     taken = []
-    monkeypatch.setitem(_graphs._CAPTURES, "torch", lambda call, stream: taken.append(stream))
+    monkeypatch.setitem(graphs._CAPTURES, "torch", lambda call, stream: taken.append(stream))
     bk.graph(calls("torch"))
     bk.graph(calls("torch"), stream=7)
     assert taken == [None, 7]

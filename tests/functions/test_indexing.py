@@ -10,7 +10,7 @@ from test_called_functions import MOVED
 import baracuda as bk
 import tolerances
 from cases import CASES, Draw
-from cases.indexing_copies import put, scatter
+from cases.indexing.copies import put, scatter
 from harness import OPS, launch
 from naming import Tries
 

@@ -4,7 +4,7 @@
 import pytest
 
 from cases import CASES, Draw
-from cases.indexing_sums import added
+from cases.indexing.sums import added
 from cases.model import strides_for
 from harness import OPS, launch
 from harness.outcomes import check_outcome

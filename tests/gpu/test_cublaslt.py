@@ -5,10 +5,10 @@ import pytest
 from gpu_tools import right_on_two_streams
 
 import baracuda as bk
-from baracuda import _vendor
+from baracuda._library import vendor
 from cases import CASES, Draw
-from cases.gemm import LAYOUTS, RowTraits, product
-from cases.gemm_epilogue import OPTIONAL, epilogue, without
+from cases.gemm.epilogue import OPTIONAL, epilogue, without
+from cases.gemm.gemm import LAYOUTS, RowTraits, product
 from harness import OPS
 
 NAMES = (
@@ -22,7 +22,7 @@ NAMES = (
 @pytest.fixture(autouse=True)
 def cublaslt(library):
     try:
-        _vendor.preload(library, "cublasLt")
+        vendor.preload(library, "cublasLt")
     except bk.UnsupportedError:
         return  # its absence costs speed only
 

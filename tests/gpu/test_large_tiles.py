@@ -10,9 +10,9 @@ import pytest
 from gpu_tools import check, prepare
 
 from cases import CASES, Draw
-from cases.gemm_epilogue import epilogue, gated
-from cases.gemm_grouped import grouped
-from cases.gemm_scaled import MATRICES, scaled
+from cases.gemm.epilogue import epilogue, gated
+from cases.gemm.grouped import grouped
+from cases.gemm.scaled import MATRICES, scaled
 from harness import OPS
 
 SIZE, GAP, OWN = (1537, 1665, 65), 7, 1  # OWN: this library's kernels

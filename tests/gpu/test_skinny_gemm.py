@@ -5,7 +5,7 @@ import pytest
 from gpu_tools import right_on_two_streams
 
 from cases import Draw
-from cases.gemm import batched
+from cases.gemm.gemm import batched
 from harness import OPS
 
 LAYOUTS = {0: "rrr", 1: "rcr", 2: "crr", 3: "ccr"}

@@ -8,9 +8,9 @@ from gpu_tools import gate, is_waiting
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import VJP_RULES
-from baracuda._functions.gradients import gradient_of
+from baracuda._functions.gradients.registry import gradient_of
 from baracuda._functions.spec import specs
+from baracuda.torch._gradients import VJP_RULES
 from harness.samples import sample
 
 

@@ -11,7 +11,7 @@ from cuda.bindings import runtime
 from gpu_tools import captured, in_thread, stream
 
 import baracuda as bk
-from baracuda import _vendor
+from baracuda._library import vendor
 from harness import cuda_check
 
 KEYS = ("cublasLt", "cudnn", "cufft", "cusolver", "nccl")
@@ -29,11 +29,11 @@ MAJOR_UNIT = {"cufft": 1000, "cusolver": 1000}
 def opened(library, key):
     """The first soname that is loaded after preload(), and the library; None where it is not installed."""
     try:
-        _vendor.preload(library, key)
+        vendor.preload(library, key)
     except bk.UnsupportedError as error:
-        assert _vendor.vendors(library)[key]["packages"][0] in str(error)
+        assert vendor.vendors(library)[key]["packages"][0] in str(error)
         return None
-    for soname in _vendor.vendors(library)[key]["sonames"]:
+    for soname in vendor.vendors(library)[key]["sonames"]:
         try:
             return soname, ctypes.CDLL(soname)
         except OSError:
@@ -42,7 +42,7 @@ def opened(library, key):
 
 
 def test_table(library):
-    assert tuple(_vendor.vendors(library)) == KEYS
+    assert tuple(vendor.vendors(library)) == KEYS
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -86,6 +86,6 @@ def test_handle_beside_a_capture(library, key):
 
 def test_info_says_where_they_are(library):
     result = subprocess.run([sys.executable, "-m", "baracuda", "info"], capture_output=True, text=True, check=True)
-    for about in _vendor.vendors(library).values():
+    for about in vendor.vendors(library).values():
         (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith(about["name"])]
         assert ".so" in line or f"not found: install the package {about['packages'][0]}" in line

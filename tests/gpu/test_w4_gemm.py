@@ -7,7 +7,7 @@ import pytest
 from gpu_tools import right_on_two_streams
 
 from cases import Draw
-from cases.gemm_weights import awq, marlin
+from cases.gemm.weights import awq, marlin
 from harness import OPS
 
 MARLIN, AWQ = "int4_marlin_gemm_f16", "int4_awq_gemm_f16"

@@ -11,10 +11,10 @@ from cuda.bindings import runtime
 from gpu_tools import prepare, right_on_two_streams
 
 from cases import CASES, Draw
-from cases.gemm import RowTraits, batched, product
-from cases.gemm_epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
-from cases.gemm_grouped import grouped
-from cases.gemm_scaled import scaled
+from cases.gemm.epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
+from cases.gemm.gemm import RowTraits, batched, product
+from cases.gemm.grouped import grouped
+from cases.gemm.scaled import scaled
 from harness import OPS, cuda_check
 
 UNSUPPORTED = 3

@@ -80,7 +80,7 @@ bool batches(int32_t items, int32_t count, int32_t spatial, int32_t last) {
         gradient.run(dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(), dx.data(), dgamma.data(), dbeta.data(),
                      kNoWorkspace) != Status::kOk)
         return false;
-    const double terms = static_cast<double>(items) * spatial;
+    const double numel = static_cast<double>(items) * spatial;
     for (int64_t c = 0; c < count; ++c) {
         const auto index_of = [&](int64_t i) {
             const int64_t item = i / spatial, s = i % spatial;
@@ -88,12 +88,12 @@ bool batches(int32_t items, int32_t count, int32_t spatial, int32_t last) {
         };
         const int64_t m = int64_t{items} * spatial;
         double level = 0, square = 0, of_gamma = 0, of_beta = 0;
-        for (int64_t i = 0; i < m; ++i) level += x.at(index_of(i)) / terms;
+        for (int64_t i = 0; i < m; ++i) level += x.at(index_of(i)) / numel;
         for (int64_t i = 0; i < m; ++i) square += (x.at(index_of(i)) - level) * (x.at(index_of(i)) - level);
-        const double scale = 1 / std::sqrt(square / terms + 1e-3f);
+        const double scale = 1 / std::sqrt(square / numel + 1e-3f);
         const size_t at = static_cast<size_t>(c);
         if (!is_near("running mean", running.data()[c], 0.75 * old_mean[at] + 0.25 * level, 10)) return false;
-        if (!is_near("running var", var.data()[c], 0.75 * old_var[at] + 0.25 * square / (terms - 1), 100)) return false;
+        if (!is_near("running var", var.data()[c], 0.75 * old_var[at] + 0.25 * square / (numel - 1), 100)) return false;
         for (int64_t i = 0; i < m; ++i) {
             const double xh = (x.at(index_of(i)) - level) * scale;
             of_gamma += dy.at(index_of(i)) * xh;
@@ -102,7 +102,7 @@ bool batches(int32_t items, int32_t count, int32_t spatial, int32_t last) {
         }
         for (int64_t i = 0; i < m; ++i) {
             const double xh = (x.at(index_of(i)) - level) * scale;
-            const double want = gamma.at(c) * scale * (dy.at(index_of(i)) - of_beta / terms - xh * of_gamma / terms);
+            const double want = gamma.at(c) * scale * (dy.at(index_of(i)) - of_beta / numel - xh * of_gamma / numel);
             if (!is_near("dx", dx.data()[index_of(i)], want, 100)) return false;
         }
     }

@@ -236,9 +236,9 @@ int main() {
     right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
              test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
-    constexpr int64_t wide = kSumBytes / 4 / kRowBlock;  // columns of which the workspace holds a band of rows
-    right &= test_activated<bf16>("bands", 160, wide, 2, 160) & test_activated<bf16>("lost band", 160, wide, 1, 128);
-    right &= test_activated<bf16>("no band", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);
+    constexpr int64_t wide = kSumBytes / 4 / kRowBlock;  // columns of which the workspace holds a block of rows
+    right &= test_activated<bf16>("row blocks", 160, wide, 2, 160) & test_activated<bf16>("lost block", 160, wide, 1, 128);
+    right &= test_activated<bf16>("no row block", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);
     right &= test_activated<bf16>("gated", 160, wide / 2, 4, 160, true) &
              test_activated<bf16>("lost gate", 160, wide / 2, 3, 128, true);
     if (!right) return 1;

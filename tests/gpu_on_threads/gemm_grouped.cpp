@@ -21,7 +21,7 @@ size_t library_workspace(int64_t, int64_t, int64_t) { return 0; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
 Status copy_strided(const Launch&, const CopyLayout&, int, const void*, void*) {
-    return fail(Status::kUnsupported, "there are no factors to turn");
+    return fail(Status::kUnsupported, "there are no operands to transpose");
 }
 
 }  // namespace bk

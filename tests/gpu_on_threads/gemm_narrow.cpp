@@ -138,14 +138,14 @@ bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups, int offset = 0
     if (marlin_product(Launch{}, p) != Status::kOk) return false;
     bool right = true;
     std::vector<double> w(static_cast<size_t>(k * n));
-    for (int64_t strip = 0; strip < k / 16; ++strip)
+    for (int64_t step = 0; step < k / 16; ++step)
         for (int64_t run = 0; run < n / 64; ++run)
             for (int i = 0; i < 32; ++i)
                 for (int j = 0; j < 4; ++j) {
-                    const uint32_t word = static_cast<uint32_t>(words.first[strip * 2 * n + run * 128 + 4 * i + j]);
+                    const uint32_t word = static_cast<uint32_t>(words.first[step * 2 * n + run * 128 + 4 * i + j]);
                     const int order[8] = {0, 2, 4, 6, 1, 3, 5, 7}, rows[4] = {0, 1, 8, 9};
                     for (int e = 0; e < 8; ++e) {
-                        const int64_t row = strip * 16 + 2 * (i % 4) + rows[order[e] % 4],
+                        const int64_t row = step * 16 + 2 * (i % 4) + rows[order[e] % 4],
                                       column = run * 64 + j * 16 + i / 4 + order[e] / 4 * 8;
                         const double q = static_cast<double>(word >> 4 * e & 15u) - 8;
                         const f16 s = scales.first[(by_groups ? row / 128 * n : 0) + marlin_scale_index(column, by_groups)];

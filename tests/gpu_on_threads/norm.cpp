@@ -77,14 +77,14 @@ bool channels(int32_t items, int32_t count, int32_t spatial, int32_t parts, int3
     };
     std::vector<double> sum(static_cast<size_t>(groups)), square = sum, level = sum, slope = sum;
     std::vector<double> of_gamma(static_cast<size_t>(count)), of_beta = of_gamma;
-    const double terms = static_cast<double>(size);
-    for (int64_t i = 0; i < all; ++i) sum[static_cast<size_t>(group_of(i))] += x.at(i) / terms;
+    const double numel = static_cast<double>(size);
+    for (int64_t i = 0; i < all; ++i) sum[static_cast<size_t>(group_of(i))] += x.at(i) / numel;
     for (int64_t i = 0; i < all; ++i) {
         const size_t g = static_cast<size_t>(group_of(i)), c = static_cast<size_t>(channel_of(i));
-        square[g] += (x.at(i) - sum[g]) * (x.at(i) - sum[g]) / terms;
+        square[g] += (x.at(i) - sum[g]) * (x.at(i) - sum[g]) / numel;
         const double xh = (x.at(i) - mean.at(group_of(i))) * rstd.at(group_of(i)), h = dy.at(i) * gamma.at(channel_of(i));
-        level[g] += h / terms;
-        slope[g] += h * xh / terms;
+        level[g] += h / numel;
+        slope[g] += h * xh / numel;
         of_gamma[c] += dy.at(i) * xh;
         of_beta[c] += dy.at(i);
     }

@@ -79,14 +79,14 @@ bool is_right(const Problem& p, bool has_workspace) {
     for (int64_t r = 0; r < results; ++r) {
         double total = 0, squares = 0, greatest = -INFINITY;
         int64_t first = 0;
-        const auto term = [&](int64_t j) {
+        const auto item = [&](int64_t j) {
             return static_cast<double>(value_at((r / p.after * p.n + j) * p.after + r % p.after));
         };
         for (int64_t j = 0; j < p.n; ++j) {
-            total += term(j);
-            if (term(j) > greatest) greatest = term(j), first = j;
+            total += item(j);
+            if (item(j) > greatest) greatest = item(j), first = j;
         }
-        for (int64_t j = 0; j < p.n; ++j) squares += (term(j) - total / p.n) * (term(j) - total / p.n) / p.n;
+        for (int64_t j = 0; j < p.n; ++j) squares += (item(j) - total / p.n) * (item(j) - total / p.n) / p.n;
         const size_t at = static_cast<size_t>(r);
         if (widen(sum[at]) != widen(narrow<T>(static_cast<float>(total))))
             return complain("sum", p, has_workspace, r, widen(sum[at]), total);
@@ -103,7 +103,7 @@ struct Times {
     BK_HD float operator()(float a, float b) const { return a * b; }
 };
 template <class T>
-bool adds_terms(int64_t n, int64_t first, bool has_workspace) {
+bool adds_summands(int64_t n, int64_t first, bool has_workspace) {
     std::vector<T> memory(static_cast<size_t>(2 * n) + 64, narrow<T>(99.0f));
     T* const x = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(memory.data()) + 15) / 16 * 16) + first;
     T* const y = x + n + 1;
@@ -118,7 +118,7 @@ bool adds_terms(int64_t n, int64_t first, bool has_workspace) {
     float sum = 99;
     const Status status = transform_sum(launch, n, Times{}, 1, inputs<T, T>(x, y), &sum);
     if (status == Status::kOk && sum == static_cast<float>(total)) return true;
-    printf("the sum of %d terms is wrong: first %d, workspace %d: %g, expected %g\n", static_cast<int>(n),
+    printf("the sum of %d summands is wrong: first %d, workspace %d: %g, expected %g\n", static_cast<int>(n),
            static_cast<int>(first), has_workspace, sum, total);
     return false;
 }
@@ -140,8 +140,8 @@ int main() {
         for (const bool has_workspace : {false, true}) right = is_right<float>(p, has_workspace) && right;
     for (const int64_t n : {1, 2, 3, 7, 8, 9, 31, 127, 1000, 20011})
         for (const int64_t first : {0, 1}) {
-            right = adds_terms<float>(n, first, n % 2 == 0) && right;
-            right = adds_terms<bf16>(n, first, n % 2 == 1) && right;
+            right = adds_summands<float>(n, first, n % 2 == 0) && right;
+            right = adds_summands<bf16>(n, first, n % 2 == 1) && right;
         }
     if (right) puts("ok");
     return right ? 0 : 1;

@@ -53,8 +53,8 @@ bool has_cross_entropy(const Shape& shape, int64_t shift, double smoothing) {
             const double element = x.at(shift + shape.at(r, j));
             sum += std::exp(element), all += element;
         }
-        const double term = std::log(sum) - (1 - smoothing) * x.at(shift + shape.at(r, t)) - smoothing * all / shape.classes;
-        want += term, size += std::fabs(term);
+        const double loss = std::log(sum) - (1 - smoothing) * x.at(shift + shape.at(r, t)) - smoothing * all / shape.classes;
+        want += loss, size += std::fabs(loss);
     }
     return is_right("cross entropy", shape, static_cast<double>(widen(out)), want, size, kBound<T>);
 }

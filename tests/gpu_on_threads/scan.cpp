@@ -28,15 +28,15 @@ using namespace bk;
 struct CheckedSum {
     static constexpr int kLookaheadInput = 1;
     struct State {
-        int64_t sum, terms;
+        int64_t sum, items;
     };
     State identity() const { return {0, 0}; }
     State lift(int64_t i, float x, float) const { return {static_cast<int64_t>(x) * (i + 1), 1}; }
     State combine(const State& earlier, const State& later) const {
-        return {earlier.sum + later.sum, earlier.terms + later.terms};
+        return {earlier.sum + later.sum, earlier.items + later.items};
     }
     Pack<double, double> value(int64_t i, const State& before, const State& through, float x, float next) const {
-        const bool counts = before.terms == i && through.terms == i + 1 && through.sum - before.sum == int64_t(x) * (i + 1);
+        const bool counts = before.items == i && through.items == i + 1 && through.sum - before.sum == int64_t(x) * (i + 1);
         return pack(counts ? double(through.sum) : -1e18, double(next));
     }
 };
@@ -98,9 +98,9 @@ void check_in_place(const Problem& p) {
     for (int64_t& each : axes.step) each = step;
     const RunningSum<float> sum{false};
     const Launch launch{nullptr, 0, nullptr};
-    const float* const terms = x.data();
-    if (scan(launch, axes, sum, outputs(y.data()), inputs(terms), p.is_reversed) != Status::kOk ||
-        scan(launch, axes, sum, outputs(x.data()), inputs(terms), p.is_reversed) != Status::kOk || x != y) {
+    const float* const items = x.data();
+    if (scan(launch, axes, sum, outputs(y.data()), inputs(items), p.is_reversed) != Status::kOk ||
+        scan(launch, axes, sum, outputs(x.data()), inputs(items), p.is_reversed) != Status::kOk || x != y) {
         printf("%lld rows of %lld, across %d, reversed %d: in place they differ\n", (long long)p.rows, (long long)p.length,
                p.is_across, p.is_reversed);
         ++failures;

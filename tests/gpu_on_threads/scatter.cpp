@@ -138,8 +138,8 @@ int main() {
     const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a slice larger than the cache
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_windows, false, false) &&
             is_right<ScatterMax<float>, float, int64_t>(in_windows, false, false);
-    const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // slices of more outputs than the cache holds
-    right = right && is_right<ScatterSum<float>, float, int32_t>(in_strips, false, false);
+    const Problem in_fiber_tiles{40, 300, 15000, 0, false, kUniform, 1};  // slices of more outputs than the cache holds
+    right = right && is_right<ScatterSum<float>, float, int32_t>(in_fiber_tiles, false, false);
     right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);
     if (right) puts("ok");
     return right ? 0 : 1;

@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 
-from baracuda import _optable
+from baracuda._library import op_table
 from tools.oracle.numerics import decode, is_float
 
 from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_bytes, memory_of
@@ -16,9 +16,9 @@ from .memory import FINITE_POISON, INDEX_GUARD, NAN_POISON, Guarded, guarded_byt
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # `make san`, which makes only one of several calls that touch the same memory
 SANITIZED = hasattr(ctypes.CDLL(None), "__asan_init")
-ROWS = {row.name: row for row in _optable.rows()}
+ROWS = {row.name: row for row in op_table.rows()}
 # op -> (row, its slots: function F, dtypes T, U, I)
-OPS = {name: (op.row, op.slots) for name, op in _optable.ops().items()}
+OPS = {name: (op.row, op.slots) for name, op in op_table.ops().items()}
 
 
 @dataclasses.dataclass

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from baracuda._param import symbol_of
+from baracuda._library.param import symbol_of
 from cases import CASES
 from harness import OPS, ROOT, ROWS, last_error
 
@@ -60,6 +60,22 @@ def test_two_rows_of_one_name_are_refused(tmp_path, monkeypatch):
                 abi_table.read_all()
 
 
+def test_tables_of_a_family_are_in_its_subfolders(tmp_path, monkeypatch):
+    """A subfolder changes neither names nor their order; two tables of one name are refused."""
+    abi_table = importlib.import_module("abi_table")
+    row = "[{0}_{{T}}]\nT = f32\ntemplate = A\ninclude = a.h\nparams =\n    i64 numel\ndoc = a\n"
+    monkeypatch.setattr(abi_table, "ROOT", tmp_path)
+    for path in ("two/a.abi", "one/some/b.abi", "one/c.abi", "one/others/a_b.abi"):
+        table = tmp_path / "native" / path
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text(row.format(path.replace("/", "_").removesuffix(".abi")))
+    units = ["one.a_b", "one.b", "one.c", "two.a"]
+    assert [row.unit_of({"T": "f32"}) for row in abi_table.read_all()] == units
+    (tmp_path / "native" / "one" / "b.abi").touch()
+    with pytest.raises(abi_table.TableError, match=r"b\.abi is twice in native/one"):
+        abi_table.read_all()
+
+
 def test_header_declares_every_function_of_every_op(header):
     expected = set()
     table = importlib.import_module("abi_table").read_all()
@@ -69,6 +85,9 @@ def test_header_declares_every_function_of_every_op(header):
         kinds = ["run", "can_implement", *(["workspace_size"] if row.workspace else [])]
         kinds += ["workspace_bytes"] if row.name in renamed else []
         expected |= {symbol_of(op, kind) for kind in kinds}
+    expected |= {
+        name for each in importlib.import_module("abi_table").read_functions() for name, _, _ in each.instances()
+    }
     about = {"abi_version", "abi_hash", "build_info", "status_name", "last_error", "symbol_count", "symbol_name"}
     assert check_abi.header_symbols(header) == expected | {f"baracuda_kernels_{name}" for name in about}
 
@@ -245,7 +264,7 @@ def read_text(tmp_path):
         (tmp_path / "family").mkdir(exist_ok=True)
         table = tmp_path / "family" / "table.abi"
         table.write_text(text)
-        return {row.name: row for row in abi_table.read_table(table)}
+        return {row.name: row for row in abi_table.read_table(table, "family")}
 
     return read
 
@@ -389,8 +408,8 @@ def test_a_row_that_cannot_be_right(read_text, old, new, complaint):
 
 
 def test_the_python_table_is_that_of_the_rows():
-    optable = importlib.import_module("baracuda._optable")
-    for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
+    op_table = importlib.import_module("baracuda._library.op_table")
+    for ours, row in zip(op_table.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [tuple(p) for p in row.params], row.name
         for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
                      "leaves", "points", "indexes"):  # fmt: skip

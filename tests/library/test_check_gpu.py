@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from baracuda._optable import ops, rows
+from baracuda._library.op_table import ops, rows
 from conftest import one_a_row
 from harness import ROOT
 

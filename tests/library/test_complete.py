@@ -3,7 +3,7 @@
 
 import pytest
 
-from baracuda._optable import ops, rows
+from baracuda._library.op_table import ops, rows
 from cases import CASES
 from harness import ROWS
 from tools.bench import problems

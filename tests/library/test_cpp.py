@@ -33,7 +33,7 @@ def test_they_run(cxx, cpu_library, tmp_path, monkeypatch):
 @EACH_COMPILER
 def test_headers_in_any_order_and_standard(cxx, tmp_path):
     tables = sorted((path.relative_to(WRAPPERS) for path in WRAPPERS.glob("baracuda/*/*.hpp")), reverse=True)
-    assert len(tables) == len(list((ROOT / "native").glob("*/*.abi")))
+    assert len(tables) == len(list((ROOT / "native").rglob("*.abi")))
     source = tmp_path / "all.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in tables) + "#include <baracuda/kernels.hpp>\n")
     compile_strictly(shlex.split(cxx), "-std=c++20", *INCLUDES, "-fsyntax-only", source)

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import baracuda as bk
-from baracuda import _lib, _oplist, _optable
+from baracuda import _oplist
+from baracuda._library import loader, op_table
 from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -19,8 +20,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 @pytest.fixture
 def fresh(monkeypatch):
     """A loader that has opened nothing, and an environment without its variables."""
-    monkeypatch.setattr(_lib, "_opened", {})
-    monkeypatch.setattr(_lib, "_default", None)
+    monkeypatch.setattr(loader, "_opened", {})
+    monkeypatch.setattr(loader, "_default", None)
     monkeypatch.delenv("BARACUDA_LIB", raising=False)
     monkeypatch.delenv("BARACUDA_BACKEND", raising=False)
     return monkeypatch
@@ -60,7 +61,7 @@ def test_library_describes_itself(library):
     symbols = library.symbols()
     assert len(symbols) == len(set(symbols)) == library.lib.baracuda_kernels_symbol_count()
     assert "baracuda_kernels_abi_version" in symbols
-    for op in _optable.ops():
+    for op in op_table.ops():
         assert f"baracuda_kernels_{op}_run" in symbols
         assert library.function(op) is library.function(op)
 
@@ -98,30 +99,30 @@ def test_unknown_backend(fresh, value):
 
 
 def test_explicit_backend_never_falls_back(fresh, library, tmp_path):
-    fresh.setattr(_lib, "_candidates", lambda backend: [str(tmp_path / backend / _lib.SONAME)])
-    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    fresh.setattr(loader, "_candidates", lambda backend: [str(tmp_path / backend / loader.SONAME)])
+    fresh.setattr(loader, "cuda_unavailable", lambda: "")
     fresh.setenv("BARACUDA_BACKEND", "cuda")
     with pytest.raises(bk.LibraryNotFoundError, match="cuda") as caught:
         bk.default_library()
-    assert [path for path, _ in caught.value.tried] == [str(tmp_path / "cuda" / _lib.SONAME)]
+    assert [path for path, _ in caught.value.tried] == [str(tmp_path / "cuda" / loader.SONAME)]
 
 
 def test_automatic_choice_prefers_a_working_cuda_library(fresh, library):
-    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
-    fresh.setattr(_lib, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
-    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    fresh.setattr(loader, "cuda_unavailable", lambda: "")
+    fresh.setattr(loader, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
+    fresh.setattr(loader, "_candidates", lambda backend: [f"{backend}/lib.so"])
     assert bk.default_library().path == "cuda/lib.so"
 
 
 def test_automatic_choice_falls_back_and_says_so(fresh, caplog):
     def handshake(path):
         if path.startswith("cuda"):
-            raise _lib._RefusedError("too old")
+            raise loader._RefusedError("too old")
         return bk.Library(None, None, path, {"backend": "cpu"})
 
-    fresh.setattr(_lib, "_handshake", handshake)
-    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
-    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    fresh.setattr(loader, "_handshake", handshake)
+    fresh.setattr(loader, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    fresh.setattr(loader, "cuda_unavailable", lambda: "")
     with caplog.at_level(logging.INFO, "baracuda"):
         assert bk.default_library().backend == "cpu"
     assert "cuda/lib.so: too old" in caplog.text
@@ -129,15 +130,15 @@ def test_automatic_choice_falls_back_and_says_so(fresh, caplog):
 
 
 def test_no_device_means_cpu(fresh):
-    fresh.setattr(_lib, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
-    fresh.setattr(_lib, "_candidates", lambda backend: [f"{backend}/lib.so"])
-    fresh.setattr(_lib, "cuda_unavailable", lambda: "the driver reports no device")
+    fresh.setattr(loader, "_handshake", lambda path: bk.Library(None, None, path, {"backend": path.split("/")[0]}))
+    fresh.setattr(loader, "_candidates", lambda backend: [f"{backend}/lib.so"])
+    fresh.setattr(loader, "cuda_unavailable", lambda: "the driver reports no device")
     assert bk.default_library().backend == "cpu"
 
 
 def test_nothing_found_lists_all(fresh, tmp_path):
-    fresh.setattr(_lib, "_candidates", lambda backend: [str(tmp_path / backend / name) for name in "ab"])
-    fresh.setattr(_lib, "cuda_unavailable", lambda: "")
+    fresh.setattr(loader, "_candidates", lambda backend: [str(tmp_path / backend / name) for name in "ab"])
+    fresh.setattr(loader, "cuda_unavailable", lambda: "")
     with pytest.raises(bk.LibraryNotFoundError) as caught:
         bk.default_library()
     assert [path for path, _ in caught.value.tried] == [str(tmp_path / b / n) for b in ("cuda", "cpu") for n in "ab"]
@@ -145,10 +146,10 @@ def test_nothing_found_lists_all(fresh, tmp_path):
 
 
 def test_candidates_are_wheel_checkout_system():
-    wheel, checkout, system = _lib._candidates("cuda")
-    assert wheel.endswith(f"baracuda/libs/cuda/{_lib.SONAME}")
-    assert checkout.endswith(f"build/cuda/{_lib.SONAME}")
-    assert system == _lib.SONAME
+    wheel, checkout, system = loader._candidates("cuda")
+    assert wheel.endswith(f"baracuda/libs/cuda/{loader.SONAME}")
+    assert checkout.endswith(f"build/cuda/{loader.SONAME}")
+    assert system == loader.SONAME
 
 
 def test_abi_hash_mismatch(fresh, library):

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 import baracuda as bk
-from baracuda import _vendor
+from baracuda._library import vendor
 from harness import ROOT
 from harness.compilers import compile_strictly, compiler
 
@@ -287,22 +287,22 @@ def test_preload_names_the_packages(needy, monkeypatch):
         r"^cuBLASLt cannot be loaded: install the package new \(CUDA 13\) or old \(CUDA 12\) \(no cublasLt anywhere\)"
     )
     with pytest.raises(bk.UnsupportedError, match=text):
-        _vendor.preload(needy, "cublasLt")
+        vendor.preload(needy, "cublasLt")
 
 
 def test_preload_without_pathfinder(needy, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)
     with pytest.raises(bk.UnsupportedError, match=r"pathfinder is not installed, and libno_such\.so\.13: .*so\.12"):
-        _vendor.preload(needy, "cublasLt")
+        vendor.preload(needy, "cublasLt")
     monkeypatch.setitem(ABOUT, "sonames", ["libno_such.so.13", "libc.so.6"])
-    assert _vendor.preload(needy, "cublasLt") == "libc.so.6"
+    assert vendor.preload(needy, "cublasLt") == "libc.so.6"
 
 
 def test_the_first_gemm_loads_its_library(needy, monkeypatch):
     """It loads the library once in a process, also where there is none; no other op does."""
     loaded = []
-    monkeypatch.setattr(_vendor, "_tried", set())
-    monkeypatch.setattr(_vendor, "preload", lambda library, key: loaded.append(key))
+    monkeypatch.setattr(vendor, "_tried", set())
+    monkeypatch.setattr(vendor, "preload", lambda library, key: loaded.append(key))
     monkeypatch.setattr(needy, "backend", "cuda")
     needy.function("unary_neg_f32")
     assert loaded == []
@@ -314,4 +314,4 @@ def test_the_first_gemm_loads_its_library(needy, monkeypatch):
 
 def test_preload_of_what_no_op_uses(library):
     with pytest.raises(bk.UnsupportedError, match="uses no cufftMp"):
-        _vendor.preload(library, "cufftMp")
+        vendor.preload(library, "cufftMp")

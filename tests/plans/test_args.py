@@ -13,7 +13,7 @@ import pytest
 
 import baracuda as bk
 from baracuda import segment
-from baracuda._args import _merge_orders
+from baracuda._call.args_class import _merge_orders
 from baracuda.loss import elementwise
 from baracuda.operands import Args
 from fakes import PLANS, example_args, example_plan

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from expected import WITHOUT_ENTRY, choices, gradients, intervals, of_integers, value
 from fakes import SHAPE
 from plan_tools import (

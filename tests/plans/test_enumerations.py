@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._members import DESCRIPTIONS
+from baracuda._library.members import DESCRIPTIONS
 from baracuda.kinds import IntEnum
 from fakes import PLANS, FakeLibrary, example_descriptor
 from naming import Tries

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _dlpack, memory
+from baracuda import memory
+from baracuda._arrays import capsules
 
 NUMPY = [bk.f32, bk.f64, bk.f16, bk.i8, bk.u8, bk.i16, bk.u16, bk.i32, bk.u32, bk.i64, bk.u64, bk.bool_, bk.c32, bk.c64]
 ELSEWHERE = [bk.bf16, bk.e4m3fn, bk.e5m2]
@@ -76,7 +77,7 @@ def test_capsules_say_what_the_view_is(dtype, version):
         with pytest.raises(bk.ExportError, match=r"known to DLPack since version 1\.1"):
             view.__dlpack__(max_version=version)
         return
-    read = _dlpack.read(view.__dlpack__(max_version=version))
+    read = capsules.read(view.__dlpack__(max_version=version))
     assert (read.address, read.shape, read.strides, read.readonly) == (0x1000, (4, 3), (1, -8), False)
     assert bk.dtypes.from_dlpack(*read.dtype) is dtype
     assert view.__dlpack_device__() == (1, 0)
@@ -84,7 +85,7 @@ def test_capsules_say_what_the_view_is(dtype, version):
 
 def test_strict_f32_is_f32_elsewhere():
     view = bk.TensorRef(0x1000, (4,), bk.f32_strict, device="cpu")
-    assert _dlpack.read(view.__dlpack__()).dtype == (2, 32, 1)
+    assert capsules.read(view.__dlpack__()).dtype == (2, 32, 1)
     assert view.__array_interface__["typestr"] == "<f4"
 
 
@@ -93,7 +94,7 @@ def test_what_is_read_only_stays_so():
     view = host_view(values, readonly=True)
     assert not np.asarray(view).flags.writeable
     assert not np.from_dlpack(view).flags.writeable
-    assert _dlpack.read(view.__dlpack__(max_version=(1, 0))).readonly
+    assert capsules.read(view.__dlpack__(max_version=(1, 0))).readonly
     with pytest.raises(bk.ExportError, match=r"is read-only, which DLPack tells since version 1\.0"):
         view.__dlpack__()
 
@@ -193,7 +194,7 @@ def runtime(monkeypatch):
 def test_a_consumers_stream_waits(runtime, stream, waits):
     view = bk.TensorRef(0x1000, (4,), bk.f32, device="cuda")
     assert view.__dlpack_device__() == (2, 3)
-    assert _dlpack.read(view.__dlpack__(stream=stream)).shape == (4,)
+    assert capsules.read(view.__dlpack__(stream=stream)).shape == (4,)
     assert [call[1] for call in runtime.calls if call[0] == "cudaStreamWaitEvent"] == waits
     assert [call[1:] for call in runtime.calls if call[0] == "cudaEventRecord"] == [("event", 2)] * len(waits)
     assert [call[1:] for call in runtime.calls if call[0] == "cudaEventDestroy"] == [("event",)] * len(waits)

@@ -142,5 +142,5 @@ def test_refusals():
 
 
 def test_names():
-    module = importlib.import_module("baracuda.gemm_packing")
+    module = importlib.import_module("baracuda.gemm.packing")
     assert all(getattr(bk, name) is getattr(module, name) for name in module.__all__)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._optable import ops
-from cases.gemm import ACTIVATIONS
+from baracuda._library.op_table import ops
+from cases.gemm.gemm import ACTIVATIONS
 from fakes import FakeLibrary, example_args, example_descriptor, example_plan, launch, raw
 from plan_tools import odd, values_of
 
@@ -240,7 +240,7 @@ def test_bit_gemm(rng, library):
 
 
 def test_stored_weights(rng, library):
-    """Equal weights give equal results in every layout, which tests/cases/gemm_weights.py defines."""
+    """Equal weights give equal results in every layout, which tests/cases/gemm/weights.py defines."""
     x = bk.upload(odd(rng, (20, 128), -2, 2, 8), bk.f16)
     total = values_of(x).sum(1, keepdims=True)
     plan = bk.GemmSparse24Plan.select(None, bk.GemmSparse24Descriptor(20, 5, 128, element=bk.f16), library=library)

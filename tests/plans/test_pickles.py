@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _lib
+from baracuda._library import loader
 from fakes import PLANS, FakeLibrary, example_args, example_descriptor
 
 PREFERENCE = bk.PlanPreference(deterministic=True, max_workspace_bytes=10**6)
@@ -100,7 +100,7 @@ def test_sixteen_threads_share_a_plan(library):
 def test_a_library_that_is_gone_becomes_that_of_its_backend(library, monkeypatch, tmp_path):
     elsewhere = bk.Library(library.ffi, library.lib, str(tmp_path / "gone.so"), library.build_info)
     assert pickle.loads(pickle.dumps(elsewhere)).backend == library.backend
-    monkeypatch.setattr(_lib, "_candidates", lambda backend: [])
+    monkeypatch.setattr(loader, "_candidates", lambda backend: [])
     monkeypatch.delenv("BARACUDA_LIB", raising=False)
     with pytest.raises(bk.LibraryNotFoundError, match=r"gone\.so"):
         pickle.loads(pickle.dumps(elsewhere))

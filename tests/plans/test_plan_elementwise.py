@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _optable
+from baracuda._library import op_table
 from baracuda.elementwise import unary
 from fakes import SHAPE, apart, launch, plan_of, raw
 from naming import describe
@@ -54,7 +54,7 @@ def test_rank_0_has_host_arrays():
 @pytest.mark.parametrize("kind", [kind for kind in Unary if kind not in unary._ELSEWHERE])
 def test_saved_operand(kind):
     """The op table says which operand a gradient reads."""
-    row = next(row for row in _optable.rows() if row.pattern == "unary_{F}_backward_{T}")
+    row = next(row for row in op_table.rows() if row.pattern == "unary_{F}_backward_{T}")
     name = kind.name.lower()
     if name not in row.functions:
         with pytest.raises(bk.UnsupportedError, match=f"kind is {kind.name}: no such op"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda import _dlpack
+from baracuda._arrays import capsules
 from fakes import (
     LERP,
     PLANS,
@@ -204,8 +204,8 @@ class CopiedByDlpack:
 
     def __dlpack__(self, **options):
         capsule = self.array.copy().__dlpack__(max_version=(1, 0))
-        pointer = _dlpack._get_pointer(capsule, b"dltensor_versioned")
-        _dlpack.ctypes.cast(pointer, _dlpack.ctypes.POINTER(_dlpack.Versioned)).contents.flags |= 2
+        pointer = capsules._get_pointer(capsule, b"dltensor_versioned")
+        capsules.ctypes.cast(pointer, capsules.ctypes.POINTER(capsules.Versioned)).contents.flags |= 2
         return capsule
 
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import baracuda as bk
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from fakes import PLANS, FakeLibrary, args_of, example_descriptor, raw
 
 ELEMENTS = list(bk.ElementKind)
@@ -42,7 +42,12 @@ def descriptors(name):
     """Every function and dtype that the plan's descriptors can say, with as many parameters as it may take."""
     example = example_descriptor(name)
     fields = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(example)}
-    choices = {"element": ELEMENTS, "params": [(1,), (1, 2)], "output_element": ELEMENTS}
+    choices = {
+        "element": ELEMENTS,
+        "params": [(1,), (1, 2)],
+        "output_element": ELEMENTS,
+        "kv_element": [bk.e4m3fn, bk.e5m2],
+    }
     choices = {field: values for field, values in choices.items() if field in fields}
     choices |= {field: list(kind) for field, kind in fields.items() if kind is not None}
     for values in itertools.product(*choices.values()):
@@ -61,7 +66,9 @@ def views_for(plan, form, strided):
             has_gaps = strided and form.is_strided(pointer)
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
             steps = form.strided.row.params if form.strided else ()
-            if has_gaps and any(p.of == pointer.name and (p.role == "pitch" or p.name.endswith("_s")) for p in steps):
+            if has_gaps and any(
+                p.of == pointer.name and (p.role == "pitch" or p.name.endswith(("_s", "_h"))) for p in steps
+            ):
                 strides[-1] = 1  # elements of a row are contiguous
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views

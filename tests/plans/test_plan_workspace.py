@@ -4,8 +4,8 @@
 import pytest
 
 import baracuda as bk
-from baracuda import _arch
-from baracuda._optable import ops
+from baracuda._library import machine_code
+from baracuda._library.op_table import ops
 from fakes import (
     LERP,
     PLANS,
@@ -147,7 +147,7 @@ def test_sku():
     ],
 )  # fmt: skip
 def test_the_code_that_a_gpu_runs(monkeypatch, device, archs, expected):
-    monkeypatch.setattr(_arch, "capability", lambda: device)
+    monkeypatch.setattr(machine_code, "capability", lambda: device)
     library = FakeLibrary("cuda")
     library.build_info["archs"] = archs
     assert backward_plan(library).sku.arch is expected
@@ -165,7 +165,7 @@ def test_the_sku_names_what_this_machine_runs(library):
     if library.backend == "cpu":
         assert arch.name.lower() == library.build_info.get("isa", "baseline").replace("baseline", "cpu")
     else:
-        major, minor = _arch.capability()
+        major, minor = machine_code.capability()
         built = {f"sm_{arch.name.lower().removeprefix('sm')}"} & set(library.build_info["archs"])
         assert built
         assert arch.name.startswith(f"SM{major}{minor}") or f"sm_{major}{minor}" not in library.build_info["archs"]

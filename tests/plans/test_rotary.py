@@ -123,11 +123,11 @@ def test_scaled_tables():
 
     yarn = bk.RopeScaledTableBuilder(64, 16, scaling=bk.YaRNScaling(8.0, 1.0, 32.0, 4096))
     before = bk.RopeScaledTableBuilder(64, 16).inverse_frequencies
-    turns = 4096 * before / (2 * np.pi)
+    rotations = 4096 * before / (2 * np.pi)
     ratio = yarn.inverse_frequencies / before
-    np.testing.assert_allclose(ratio[turns >= 32], 1)
-    np.testing.assert_allclose(ratio[turns <= 1], 1 / 8)
-    between = (turns > 1) & (turns < 32)
+    np.testing.assert_allclose(ratio[rotations >= 32], 1)
+    np.testing.assert_allclose(ratio[rotations <= 1], 1 / 8)
+    between = (rotations > 1) & (rotations < 32)
     assert between.any()
     assert ((ratio[between] > 1 / 8) & (ratio[between] < 1)).all()
     np.testing.assert_allclose(yarn.amplitude, 0.1 * np.log(8) + 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from tools.oracle import BINARY, UNARY
 from tools.oracle.function import Entry
 from tools.oracle.numerics import LARGEST, decode, encode, round_to

@@ -17,7 +17,7 @@ import statistics
 import sys
 from typing import Any
 
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from tools.bench.markdown import CHART, RESULTS, Row, best_paths
 
 GPU, CPU = "h100_cuda.json", "cpu_epyc_2threads.json"

@@ -21,7 +21,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from baracuda._optable import ops
+from baracuda._library.op_table import ops
 from tools.bench.problems import benches
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._optable import Op, Row, ops, rows
+from baracuda._library.op_table import Op, Row, ops, rows
 
 Call = Callable[[], Any]
 # (torch, tensors by parameter name, scalars) -> timed call. Index tensors are int64; torch is imported elsewhere

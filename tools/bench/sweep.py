@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import baracuda as bk
-from baracuda._lib import symbol_name
+from baracuda._library.loader import symbol_name
 from tools.bench import report
 from tools.bench.data import Data
 from tools.bench.functions import host_sweeps, microseconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baracuda._optable import Row, ops, rows
+from baracuda._library.op_table import Row, ops, rows
 from tools.docs.measurements import BENCH, SPEED_FILES, machine, result, table
 
 ENDING = " deterministic"  # suffix of problems with the workspace that makes them deterministic

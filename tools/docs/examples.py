@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of the op pages: files of examples/, cut into cells, rewritten for a function, and run.
+"""The examples of the op pages: files of examples/<family>/, cut into cells, rewritten for a function, and run.
 
 A file is a program about one function of a form: unary.py is about gelu. Its cells begin with `# %% title` or
 `# %% title: op`; a cell that names an op is left out if the function lacks it. For another function the name replaces
@@ -13,7 +13,7 @@ import dataclasses
 import io
 import re
 
-from baracuda._describe import base
+from baracuda._cli.describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from tools.docs import ROOT, call_programs, plan_programs
 from tools.docs.groups import Group
@@ -109,7 +109,7 @@ def run(cells: list[Cell]) -> None:
 def sources_of(group: Group) -> list[str]:
     """Files of a group: its own, a shared one, or for elementwise ops that of the form."""
     own = SHARED[group.key][0] if group.key in SHARED else group.key
-    if (EXAMPLES / f"{own}.py").exists():
+    if (EXAMPLES / group.family / f"{own}.py").exists():
         return [own]
     if group.family != "elementwise":
         return []
@@ -220,7 +220,7 @@ def kind_of(dtype: str) -> type:
 
 def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
-    texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
+    texts = {name: (EXAMPLES / group.family / f"{name}.py").read_text() for name in sources_of(group)}
     if not texts and call_programs.has_programs(functions_of(group)):
         named = [Cell(title, "", code) for title, code in call_programs.programs(functions_of(group))]
         named[0].code = IMPORTS + named[0].code

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from baracuda._describe import base
+from baracuda._cli.describe import base
 from tools.docs import ROOT
 
 from abi_row import Row  # isort: skip
-from abi_table import read_all  # isort: skip
+from abi_table import read_all, table_paths  # isort: skip
 
 ARITIES = ("unary", "binary_cmp", "binary", "ternary", "gated")
 TITLES = {
@@ -90,11 +90,12 @@ def groups() -> dict[str, Group]:
     return found
 
 
+_tables = functools.cache(table_paths)
+
+
 def table_path(row: Row) -> str:
     """Path of the row's table in the repository."""
-    path = f"native/{row.family}/{row.table}.abi"
-    assert (ROOT / path).exists(), path
-    return path
+    return str(_tables()[row.family, row.table].relative_to(ROOT))
 
 
 FLOATS, INTEGERS = {"f32", "f64", "f16", "bf16"}, {f"{sign}{width}" for sign in "iu" for width in (8, 16, 32, 64)}

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 
 from . import arguments
 from .bounds import EXACT, ORDINARY, Ulps

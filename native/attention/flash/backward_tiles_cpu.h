@@ -121,11 +121,11 @@ struct BackwardTiles {
         for (int64_t j = 0, t = 0; j < c.count; j += kKeys, ++t) {
             const int64_t count = std::min(kKeys, c.count - j);
             bool found = false;
-            for (int64_t n = 0; n < narrow_panels(d_k()); ++n) {
-                Unit* const to = reinterpret_cast<Unit*>(at.kt + t * kt_bytes() + n * Tile::a_bytes(count));
-                Same::template pack_rows_of<kMr>(c.k.base + j * c.k.pitch + n * kMr, c.k.pitch, d_k() - n * kMr, count, to);
-                found |= Tile::has_non_finite(to, Tile::units(count) * kMr);
-            }
+            char* const to = at.kt + t * kt_bytes();
+            Tile::pack_all_columns(c.k.base + j * c.k.pitch, c.k.pitch, d_k(), count, to);
+            for (int64_t n = 0; n < narrow_panels(d_k()); ++n)
+                found |= Tile::has_non_finite(reinterpret_cast<const Unit*>(to + n * Tile::a_bytes(count)),
+                                              Tile::units(count) * kMr);
             at.has_non_finite[t] = found;
         }
         std::memset(static_cast<void*>(at.dk), 0,

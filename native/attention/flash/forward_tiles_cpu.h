@@ -69,9 +69,7 @@ struct ForwardTiles {
             rows.load(p.v, p.lengths, s, b, kv, j, count, p.d_v, to.v_rows);
             v = {rows.base, rows.pitch};
         }
-        for (int64_t c = 0; c < v_panels(); ++c)
-            Tile::template pack_rows_of<kMr>(v.rows + c * kMr, v.pitch, p.d_v - c * kMr, count,
-                                             reinterpret_cast<Unit*>(to.v + c * Tile::a_bytes(count)));
+        Tile::pack_all_columns(v.rows, v.pitch, p.d_v, count, to.v);
         return v;
     }
 

@@ -182,4 +182,10 @@ Status attention_backward(const Launch& launch, const AttentionBackward<T>& p);
 template <class T>
 size_t attention_backward_workspace(const AttentionBackward<T>& p);
 
+// A cache of another dtype than the queries: T is f16 or bf16, KV is e4m3 or e5m2. Without weights.
+template <class T, class KV>
+Status attention_decode(const Launch& launch, const AttentionForward<T, KV>& p);
+template <class T, class KV>
+size_t attention_decode_workspace(const AttentionForward<T, KV>& p);
+
 }  // namespace bk

@@ -74,8 +74,7 @@ BK_HD C capped_score(const ScoreRules& rules, C dot) {
 template <class T, class C>
 BK_HD C score_addend(const ScoreRules& rules, int64_t b, int64_t h, int64_t i, int64_t j) {
     C sum = 0;
-    if (rules.slopes != nullptr)
-        sum += static_cast<C>(rules.slopes[b * rules.slopes_step + h]) * static_cast<C>(j - i);
+    if (rules.slopes != nullptr) sum += static_cast<C>(rules.slopes[b * rules.slopes_step + h]) * static_cast<C>(j - i);
     if (rules.bias.values != Values::kNone) sum += value_at<T, C>(rules.bias, b, h, i, j);
     return sum;
 }
@@ -88,12 +87,33 @@ BK_HD C capped_slope(const ScoreRules& rules, C capped) {
     return static_cast<C>(rules.scale) * (1 - ratio * ratio);
 }
 
-// What dropout multiplies a probability by: 0 or 1 / (1 - p).
-BK_HD float dropout_factor(const Dropout& dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j) {
+// The random words of keys j & ~3 to j | 3.
+BK_HD PhiloxBlock dropout_block(uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j) {
     const uint64_t low = static_cast<uint64_t>(i) << 32 | static_cast<uint64_t>(j >> 2);
-    const PhiloxBlock block = philox_block(seed, low, static_cast<uint64_t>(b) << 32 | static_cast<uint64_t>(h));
-    const float u = UniformOf<float>::of(&block.word[j & 3]);
-    return u < dropout.probability ? 0.0f : 1.0f / (1.0f - dropout.probability);
+    return philox_block(seed, low, static_cast<uint64_t>(b) << 32 | static_cast<uint64_t>(h));
+}
+
+// What dropout multiplies a probability by: 0 or 1 / (1 - p).
+BK_HD float dropout_factor_of(const Dropout& dropout, uint32_t word) {
+    return UniformOf<float>::of(&word) < dropout.probability ? 0.0f : 1.0f / (1.0f - dropout.probability);
+}
+
+// Those of keys 4 group to 4 group + 3, which share a Philox block.
+struct DropoutFactors {
+    float of[4];
+};
+
+BK_HD DropoutFactors dropout_factors_of_four(const Dropout& dropout, uint64_t seed, int64_t b, int64_t h, int64_t i,
+                                             int64_t group) {
+    const PhiloxBlock block = dropout_block(seed, b, h, i, 4 * group);
+    DropoutFactors factors;
+    BK_UNROLL
+    for (int e = 0; e < 4; ++e) factors.of[e] = dropout_factor_of(dropout, block.word[e]);
+    return factors;
+}
+
+BK_HD float dropout_factor(const Dropout& dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j) {
+    return dropout_factor_of(dropout, dropout_block(seed, b, h, i, j).word[j & 3]);
 }
 
 }  // namespace bk

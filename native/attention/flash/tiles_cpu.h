@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <new>
+#include <type_traits>
 
 #include "attention/flash/rows_cpu.h"
 #include "core/abi/vector_width_cpu.h"
@@ -81,6 +83,41 @@ struct Tiles {
         run_unfused<kBytes>(
             [&] { pack_mn_major<E, kPacking, kWidth>(from, pitch, std::min<int64_t>(count, kWidth), depth, to); });
         if constexpr (kIsPairs) write_panel_min(to, units(depth) * kWidth);
+    }
+
+    // Packs all columns of `rows` rows as panels of A, MR units for each unit along the rows' axis. Row after row: a panel
+    // after the other would read few bytes of many cache lines.
+    static void pack_all_columns(const E* from, int64_t pitch, int64_t columns, int64_t rows, char* to) {
+        const int64_t stride = a_bytes(rows);
+        run_unfused<kBytes>([&] {
+            for (int64_t y = 0; y < rows; y += kKPerUnit) {
+                const E *const low = from + y * pitch, *const high = y + 1 < rows ? low + pitch : nullptr;
+                for (int64_t c = 0; c < columns; c += kMr) {
+                    Unit* const at = reinterpret_cast<Unit*>(to + c / kMr * stride) + y / kKPerUnit * kMr;
+                    const int64_t count = std::min<int64_t>(columns - c, kMr);
+                    if constexpr (kIsPairs) {
+                        alignas(16) E zeros[kMr] = {}, first[kMr] = {}, second[kMr] = {};
+                        const E *lower = low + c, *upper = high == nullptr ? zeros : high + c;
+                        if (count < kMr) {
+                            std::memcpy(first, lower, static_cast<size_t>(count) * sizeof(E));
+                            if (high != nullptr) std::memcpy(second, upper, static_cast<size_t>(count) * sizeof(E));
+                            lower = first;
+                            upper = second;
+                        }
+                        for (int x = 0; x < kMr; ++x)
+                            at[x] = static_cast<uint32_t>(lower[x].bits) | static_cast<uint32_t>(upper[x].bits) << 16;
+                    } else if (count == kMr) {
+                        std::memcpy(at, low + c, kMr * sizeof(E));
+                    } else {
+                        std::memset(at, 0, kMr * sizeof(E));
+                        std::memcpy(at, low + c, static_cast<size_t>(count) * sizeof(E));
+                    }
+                }
+            }
+        });
+        if constexpr (kIsPairs)
+            for (int64_t c = 0; c < columns; c += kMr)
+                write_panel_min(reinterpret_cast<Unit*>(to + c / kMr * stride), units(rows) * kMr);
     }
 
     // Says of a packed panel that no product with it can be subnormal: of probabilities, whose products with normal

@@ -8,6 +8,7 @@
 namespace bk {
 
 struct Team {
+    static constexpr int kLanes = 16;  // adjacent elements that a thread had best take: SIMD loops
     void* scratch;
     int rank = 0, size = 1;
     BK_HD void sync() const {}

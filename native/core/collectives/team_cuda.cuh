@@ -12,6 +12,7 @@ namespace bk {
 constexpr int kMaxTeamThreads = 256;
 
 struct Team {
+    static constexpr int kLanes = 4;  // adjacent elements that a thread had best take
     void* scratch;
     int rank, size;
     BK_HD void sync() const {

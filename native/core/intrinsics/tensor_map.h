@@ -64,4 +64,32 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
+// One axis of a tensor of four: its extent and its stride in elements.
+struct MappedAxis {
+    int64_t extent, stride;
+};
+
+// Describes [outer[2]][outer[1]][outer[0]][inner] elements; a box has box_rows of outer[0], 128 bytes of each with the
+// 128-byte swizzle. Data and strides are aligned to 16 bytes; an axis of extent 1 may have any stride. Returns false if no
+// such map exists.
+template <class E>
+bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, const MappedAxis (&outer)[3], int box_rows) {
+    const auto encode = tensor_map_encoder();
+    if (encode == nullptr) return false;
+    constexpr cuuint64_t kSize = sizeof(E), kMaxOperandBytes = cuuint64_t(1) << 40;
+    constexpr cuuint32_t kBoxBytes = 128;
+    cuuint64_t extents[4] = {static_cast<cuuint64_t>(inner)}, byte_strides[3];
+    for (int axis = 0; axis < 3; ++axis) {
+        const bool is_single = outer[axis].extent <= 1;
+        extents[axis + 1] = is_single ? 1 : static_cast<cuuint64_t>(outer[axis].extent);
+        byte_strides[axis] = is_single ? kBoxBytes : static_cast<cuuint64_t>(outer[axis].stride) * kSize;
+        if (byte_strides[axis] == 0 || byte_strides[axis] % 16 != 0 || byte_strides[axis] >= kMaxOperandBytes) return false;
+    }
+    const cuuint32_t box[] = {kBoxBytes / static_cast<cuuint32_t>(kSize), static_cast<cuuint32_t>(box_rows), 1, 1},
+                     element_strides[] = {1, 1, 1, 1};
+    return encode(map, tensor_type<E>(), 4, const_cast<E*>(data), extents, byte_strides, box, element_strides,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
 }  // namespace bk

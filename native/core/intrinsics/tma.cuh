@@ -24,6 +24,15 @@ BK_DEVICE void tma_load(void* to, const TensorMap& map, int inner, int outer, in
         : "memory");
 }
 
+// The same for a map of four axes.
+BK_DEVICE void tma_load(void* to, const TensorMap& map, int inner, int outer, int head, int batch, uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(
+            shared_address(to)),
+        "l"(&map), "r"(inner), "r"(outer), "r"(head), "r"(batch), "r"(shared_address(barrier))
+        : "memory");
+}
+
 // Loads contiguous bytes without a tensor map; size and addresses are multiples of 16.
 BK_DEVICE void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
     asm volatile(

@@ -16,7 +16,7 @@ namespace bk {
 template <class T>
 struct ExpBelow {
     using C = compute_t<T>;
-    static constexpr bool kFolds = BK_CUDA && math::kIsHalf<T>;
+    static constexpr bool kUsesFma = BK_CUDA && math::kIsHalf<T>;
     static constexpr C kLog2e = C(1.44269504088896340736);
     // Above this base 16-bit numbers are so far apart that exponentials are 0 or 1, also with a smaller slope that
     // keeps x * slope in range.
@@ -24,14 +24,14 @@ struct ExpBelow {
     C base, slope = kLog2e, offset = 0;
 
     explicit BK_HD ExpBelow(C b) : base(b) {
-        if constexpr (kFolds) {
+        if constexpr (kUsesFma) {
             const C far = kFarBase * kLog2e * math::rough_reciprocal(math::fabs<C>(base));
             slope = far < kLog2e ? far : kLog2e;
             offset = base * slope;
         }
     }
     BK_HD C operator()(C x) const {
-        if constexpr (kFolds)
+        if constexpr (kUsesFma)
             return math::exp2<f16>(math::fma(x, slope, -offset));
         else if constexpr (BK_CUDA && std::is_same_v<T, float>)
             return math::exp2<f16>((x - base) * kLog2e);
@@ -39,7 +39,7 @@ struct ExpBelow {
             return math::exp_of_negative<T>(x - base);
     }
     BK_HD C scale() const {
-        if constexpr (kFolds)
+        if constexpr (kUsesFma)
             return math::exp2<f16>(-math::fma(base, slope, -offset));
         else
             return C(1);

@@ -19,12 +19,12 @@ namespace bk {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceUnroll = 4;  // loads in flight a thread
-// Whether broadcast inputs are loaded once a segment of terms (reduce_terms.cuh), not with each term.
+// Whether broadcast inputs are loaded once a segment of items (reduce_items.cuh), not with each item.
 template <class R, class In, class Each>
 constexpr bool kHoistsBroadcast = kVaryingInputsOf<R> < In::count && Each::count == 0;
-// kReduceUnrollOf: vectors of each input in flight; fewer if terms are stored or inputs are broadcast, as both take
+// kReduceUnrollOf: vectors of each input in flight; fewer if items are stored or inputs are broadcast, as both take
 // registers. kReduceMinBlocks: resident blocks per SM for __launch_bounds__. Two leave 128 registers a thread; 16-bit
-// terms with large accumulators need three, since two have too few loads in flight; 0 leaves it to the compiler.
+// items with large accumulators need three, since two have too few loads in flight; 0 leaves it to the compiler.
 template <int N, bool kHasBroadcast, class Each>
 constexpr int kReduceUnrollOf = N == 1                             ? kReduceUnroll
                                 : kHasBroadcast || Each::count > 2 ? 2
@@ -38,7 +38,7 @@ constexpr int kReduceMinBlocks = Each::count > 0 || kHoistsBroadcast<R, In, Each
 // same on every chip. 1024 are about eight an SM of an H200; more shorten the last wave of kernels that store.
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
-constexpr int kReduceMinThreads = 8;                      // a result with adjacent terms
+constexpr int kReduceMinThreads = 8;                      // a result with adjacent items
 constexpr int64_t kReduceMinVectors = 16;                 // a thread, if there are many results
 constexpr int64_t kReduceManyThreads = int64_t{1} << 19;  // more than a large chip holds
 constexpr int64_t kReduceBlockBytes = 32768;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adjoint of a gather that copies an element to several places: y[c] is the sum of all x[p] that a map of each axis
+// Adjoint of a gather that copies an element to several positions: y[c] is the sum of all x[p] that a map of each axis
 // sends to c. It is the backward pass of pad and unfold (col2im).
 #pragma once
 
@@ -67,7 +67,7 @@ Status gather_adjoint(const Launch& launch, const GatherAdjoint& sum, const T* x
 }
 
 // Elements of x along an axis that map to one index, at first + k * step, k < count, and second + k * step, k < more.
-struct AdjointTerms {
+struct AdjointSummands {
     int64_t first = 0, count = 1, second = 0, more = 0, step = 0;
 
     BK_HD int64_t total() const { return count + more; }
@@ -95,7 +95,7 @@ struct AdjointMap {
     Index dilation = 1, common = 1, apart = 1, inverse = 0;  // see dilated()
     int64_t stride_window = 0;
     int64_t stride = 0, step = 0;
-    int64_t bulk = 0, bulk_end = 0;  // indices [bulk, bulk_end) have one term, (index + low) * stride
+    int64_t bulk = 0, bulk_end = 0;  // indices [bulk, bulk_end) have one summand, (index + low) * stride
 
     AdjointMap() = default;
     explicit AdjointMap(const GatherAxis& axis)
@@ -135,7 +135,7 @@ struct AdjointMap {
         bulk_end = std::max(bulk_end, bulk);
     }
 
-    BK_HD AdjointTerms operator()(Index i) const {
+    BK_HD AdjointSummands operator()(Index i) const {
         const int64_t index = static_cast<int64_t>(i), at = index + low;
         if (map_mode == AdjointMode::kShift) return {at * stride, at >= 0 && at < source ? 1 : 0};
         if (map_mode == AdjointMode::kReplicate) {
@@ -149,15 +149,15 @@ struct AdjointMap {
             return {at * stride + windows.from * step, windows.count(), 0, 0, step};
         }
         const Index a = period(i + phase).remainder;
-        AdjointTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
+        AdjointSummands summands{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
         if (map_mode == AdjointMode::kReflect && i != 0 && index + 1 != extent) {
             const Index b = period(period.divisor() - i + phase).remainder;
-            terms.second = static_cast<int64_t>(b) * stride, terms.more = count_from(b);
+            summands.second = static_cast<int64_t>(b) * stride, summands.more = count_from(b);
         }
-        return terms;
+        return summands;
     }
 
-    // 1 if the indices i, ..., i + more have equally many terms, at least one each, and those of an index follow those
+    // 1 if the indices i, ..., i + more have equally many summands, at least one each, and those of an index follow those
     // of the one before in memory; -1 if they precede them; else 0.
     BK_HD int run(Index i, Index more) const {
         int64_t apart_in_x = stride;
@@ -187,9 +187,9 @@ private:
         return {position < reach ? 0 : static_cast<int64_t>(period(position - reach).quotient) + 1,
                 last < source ? last + 1 : source};
     }
-    // Terms of the windows [from, until), which span `position`, that contain it: position - w * step is a multiple of
+    // Summands of the windows [from, until), which span `position`, that contain it: position - w * step is a multiple of
     // the dilation, so w modulo apart = dilation / common is position / common over step / common.
-    BK_HD AdjointTerms dilated(Index position, int64_t from, int64_t until) const {
+    BK_HD AdjointSummands dilated(Index position, int64_t from, int64_t until) const {
         const Index wanted = position / common % apart * inverse % apart, first = static_cast<Index>(from) % apart;
         from += static_cast<int64_t>(wanted < first ? wanted + apart - first : wanted - first);
         if (position % common != 0 || until <= from) return {0, 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU adjoint of a gather, row by row of y, in tiles: single terms are copied, others added to a tile of compute_t<T>.
+// CPU adjoint of a gather, row by row of y, in tiles: single summands are copied, others added to a tile of compute_t<T>.
 #pragma once
 
 #include <algorithm>
@@ -27,32 +27,32 @@ struct AdjointRows {
     // Computes indices [first, end) of row `row`, at most kAdjointTile of them.
     void tile(int64_t row, int64_t first, int64_t end) const {
         const int last = sum.rank - 1;
-        AdjointTerms terms[kMaxRank];
+        AdjointSummands summands[kMaxRank];
         int64_t combinations = 1, to = 0;
         for (int d = last; d-- > 0; row /= sum.axis[d].extent) {
             const int64_t c = row % sum.axis[d].extent;
-            terms[d] = map[d](static_cast<uint64_t>(c));
-            combinations *= terms[d].total();
+            summands[d] = map[d](static_cast<uint64_t>(c));
+            combinations *= summands[d].total();
             to += c * sum.axis[d].stride_y;
         }
         const int64_t bulk = std::clamp(map[last].bulk, first, end), bulk_end = std::clamp(map[last].bulk_end, bulk, end);
         if (combinations == 1) {
-            const T* const from = x + offset(terms, 0);
+            const T* const from = x + offset(summands, 0);
             if (bulk < bulk_end) copy_bulk(from, y + to, bulk, bulk_end);
-            add_tile(terms, 1, first, bulk, y + to);
-            add_tile(terms, 1, bulk_end, end, y + to);
+            add_tile(summands, 1, first, bulk, y + to);
+            add_tile(summands, 1, bulk_end, end, y + to);
             return;
         }
-        add_tile(terms, combinations, first, end, y + to);
+        add_tile(summands, combinations, first, end, y + to);
     }
 
 private:
-    // Offset of combination k of the outer axes' terms.
-    int64_t offset(const AdjointTerms* terms, int64_t k) const {
+    // Offset of combination k of the outer axes' summands.
+    int64_t offset(const AdjointSummands* summands, int64_t k) const {
         int64_t at = 0;
         for (int d = sum.rank - 1; d-- > 0;) {
-            const int64_t each = terms[d].total();
-            at += terms[d].offset(each == 1 ? 0 : k % each);
+            const int64_t each = summands[d].total();
+            at += summands[d].offset(each == 1 ? 0 : k % each);
             k = each == 1 ? k : k / each;
         }
         return at;
@@ -69,11 +69,11 @@ private:
             for (int64_t k = 0; k < end - first; ++k) target[k * step_y] = source[k * step_x];
     }
 
-    void add_tile(const AdjointTerms* terms, int64_t combinations, int64_t first, int64_t end, T* to) const {
+    void add_tile(const AdjointSummands* summands, int64_t combinations, int64_t first, int64_t end, T* to) const {
         if (first >= end) return;
         C total[kAdjointTile];
         for (int64_t k = 0; k < end - first; ++k) total[k] = -C(0);  // keeps the sign of zeros
-        for (int64_t k = 0; k < combinations; ++k) add_row(x + offset(terms, k), first, end, total);
+        for (int64_t k = 0; k < combinations; ++k) add_row(x + offset(summands, k), first, end, total);
         const AdjointMap<uint64_t>& inner = map[sum.rank - 1];
         const int64_t step = sum.axis[sum.rank - 1].stride_y;
         for (int64_t k = 0; k < end - first; ++k)
@@ -97,10 +97,10 @@ private:
         const AdjointMap<uint64_t>& inner = map[sum.rank - 1];
         if (inner.map_mode == AdjointMode::kWindows) return add_windows(from, first, end, total);
         const int64_t bulk = std::clamp(inner.bulk, first, end), bulk_end = std::clamp(inner.bulk_end, bulk, end);
-        for (int64_t k = first; k < bulk; ++k) add_terms(from, k, &total[k - first]);
+        for (int64_t k = first; k < bulk; ++k) add_summands(from, k, &total[k - first]);
         if (bulk < bulk_end)
             add_span(from + (bulk + inner.low) * inner.stride, inner.stride, bulk_end - bulk, total + (bulk - first));
-        for (int64_t k = bulk_end; k < end; ++k) add_terms(from, k, &total[k - first]);
+        for (int64_t k = bulk_end; k < end; ++k) add_summands(from, k, &total[k - first]);
     }
 
     void add_windows(const T* from, int64_t first, int64_t end, C* total) const {
@@ -137,10 +137,10 @@ private:
         }
     }
 
-    void add_terms(const T* from, int64_t index, C* total) const {
-        const AdjointTerms terms = map[sum.rank - 1](static_cast<uint64_t>(index));
-        for (int64_t k = 0; k < terms.count; ++k) *total += widen(from[terms.first + k * terms.step]);
-        for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
+    void add_summands(const T* from, int64_t index, C* total) const {
+        const AdjointSummands summands = map[sum.rank - 1](static_cast<uint64_t>(index));
+        for (int64_t k = 0; k < summands.count; ++k) *total += widen(from[summands.first + k * summands.step]);
+        for (int64_t k = 0; k < summands.more; ++k) *total += widen(from[summands.second + k * summands.step]);
     }
 
     static void add_span(const T* from, int64_t step, int64_t count, C* total) {

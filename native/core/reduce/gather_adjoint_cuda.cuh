@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA adjoint of a gather. If y is contiguous and aligned, a thread computes vectors of 16 bytes, whose terms are
-// vectors, too; elements of other vectors are shared by the threads of the block. Vectors of single terms are copied
+// CUDA adjoint of a gather. If y is contiguous and aligned, a thread computes vectors of 16 bytes, whose summands are
+// vectors, too; elements of other vectors are shared by the threads of the block. Vectors of single summands are copied
 // first if they are most of y, as in the backward pass of pad. Otherwise the threads of a block stride over elements.
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace bk {
 
 constexpr int kAdjointThreads = kShiftedThreads;
-constexpr int kAdjointUnroll = 3;  // terms of a vector that are in flight together
+constexpr int kAdjointUnroll = 3;  // summands of a vector that are in flight together
 
 template <class Index>
 struct AdjointAxis {
@@ -33,13 +33,13 @@ struct AdjointPlan {
     Index numel = 0;
     bool vectors = false;  // y is stored in vectors
     AddressRange reach;    // of x
-    ShiftedRows copied;    // single terms, if they are most of a dense y
+    ShiftedRows copied;    // single summands, if they are most of a dense y
 };
 
-// A row of y. `several` are the terms of one outer axis with more than one; the others have `combinations` of terms.
+// A row of y. `several` are the summands of one outer axis with more than one; the others have `combinations` of summands.
 struct AdjointRow {
     int64_t y = 0, x = 0;
-    AdjointTerms several;
+    AdjointSummands several;
     int several_axis = -1;
     int64_t combinations = 1;
 
@@ -59,48 +59,48 @@ BK_DEVICE AdjointRow adjoint_row(const AdjointPlan<Index>& plan, Index row) {
             index = split.remainder;
             row = split.quotient;
         }
-        const AdjointTerms terms = axis.map(index);
+        const AdjointSummands summands = axis.map(index);
         found.y += static_cast<int64_t>(index) * axis.stride_y;
-        if (terms.total() == 1) {
-            found.x += terms.offset(0);
-        } else if (found.several_axis < 0 && terms.total() > 1) {
-            found.several = terms;
+        if (summands.total() == 1) {
+            found.x += summands.offset(0);
+        } else if (found.several_axis < 0 && summands.total() > 1) {
+            found.several = summands;
             found.several_axis = d;
         } else {
-            found.combinations *= terms.total();
+            found.combinations *= summands.total();
         }
     }
     return found;
 }
 
-// Offset of combination k of the outer terms, without those of `several_axis`.
+// Offset of combination k of the outer summands, without those of `several_axis`.
 template <class Index>
 BK_DEVICE_COLD int64_t combination_offset(const AdjointPlan<Index>& plan, Index row, int several_axis, int64_t k) {
     int64_t at = 0;
     for (int d = 1; d < plan.rank; ++d) {
         const DivMod<Index> split = plan.axis[d].extent(row);
-        const AdjointTerms terms = plan.axis[d].map(d + 1 < plan.rank ? split.remainder : row);
+        const AdjointSummands summands = plan.axis[d].map(d + 1 < plan.rank ? split.remainder : row);
         row = split.quotient;
-        if (d == several_axis || terms.total() == 1) continue;
-        at += terms.offset(k % terms.total());
-        k /= terms.total();
+        if (d == several_axis || summands.total() == 1) continue;
+        at += summands.offset(k % summands.total());
+        k /= summands.total();
     }
     return at;
 }
 
-// Adds the inner terms of an element; `from` is the origin of the row's terms.
+// Adds the inner summands of an element; `from` is the origin of the row's summands.
 template <class T>
-BK_DEVICE void add_inner(const T* from, const AdjointTerms& terms, compute_t<T>* total) {
+BK_DEVICE void add_inner(const T* from, const AdjointSummands& summands, compute_t<T>* total) {
 #pragma unroll 1
-    for (int64_t k = 0; k < terms.count; ++k) *total += widen(from[terms.first + k * terms.step]);
+    for (int64_t k = 0; k < summands.count; ++k) *total += widen(from[summands.first + k * summands.step]);
 #pragma unroll 1
-    for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
+    for (int64_t k = 0; k < summands.more; ++k) *total += widen(from[summands.second + k * summands.step]);
 }
 
-// Sum of element `along` of a row with a single combination of outer terms, at `from`.
+// Sum of element `along` of a row with a single combination of outer summands, at `from`.
 template <class T, class Index>
 BK_DEVICE T sum_of_inner(const AdjointPlan<Index>& plan, Index along, const T* from) {
-    const AdjointTerms inner = plan.axis[0].map(along);
+    const AdjointSummands inner = plan.axis[0].map(along);
     if (inner.total() == 1) return from[inner.offset(0)];
     compute_t<T> total = inner.total() == 0 ? 0 : -compute_t<T>(0);  // keeps the sign of zeros
     add_inner(from, inner, &total);
@@ -110,7 +110,7 @@ BK_DEVICE T sum_of_inner(const AdjointPlan<Index>& plan, Index along, const T* f
 template <class T, class Index>
 BK_DEVICE T sum_of_element(const AdjointPlan<Index>& plan, const AdjointRow& row, Index number, Index along, const T* x) {
     if (row.is_single()) return sum_of_inner(plan, along, x + row.x);
-    const AdjointTerms inner = plan.axis[0].map(along);
+    const AdjointSummands inner = plan.axis[0].map(along);
     if (row.combinations == 0 || inner.total() == 0) return narrow<T>(compute_t<T>(0));
     compute_t<T> total = -compute_t<T>(0);  // keeps the sign of zeros
     for (int64_t k = 0; k < row.combinations; ++k) {
@@ -131,25 +131,25 @@ BK_DEVICE_COLD void sum_to_element(const AdjointPlan<Index>& plan, const T* x, T
         sum_of_element(plan, row, at.quotient, at.remainder, x);
 }
 
-// Lowest and highest offset of terms, which are not empty.
+// Lowest and highest offset of summands, which are not empty.
 struct OffsetRange {
     int64_t low = INT64_MAX, high = INT64_MIN;
 
     BK_DEVICE void take(int64_t offset) { low = min(low, offset), high = max(high, offset); }
-    BK_DEVICE explicit OffsetRange(const AdjointTerms& terms) {
-        if (terms.count > 0) take(terms.first), take(terms.offset(terms.count - 1));
-        if (terms.more > 0) take(terms.second), take(terms.offset(terms.total() - 1));
+    BK_DEVICE explicit OffsetRange(const AdjointSummands& summands) {
+        if (summands.count > 0) take(summands.first), take(summands.offset(summands.count - 1));
+        if (summands.more > 0) take(summands.second), take(summands.offset(summands.total() - 1));
     }
 };
 
-// Terms of a vector: for each outer term, `several`, those of `inner`. They are adjacent to the terms of the other
+// Summands of a vector: for each outer summand, `several`, those of `inner`. They are adjacent to the summands of the other
 // lanes, in ascending or in reversed order.
 template <class T>
-struct VectorTerms {
+struct VectorSummands {
     static constexpr int N = kVectorLanes<T>;
     using Bits = bits_t<T>;
     const T* from;  // of the lane whose address is the lowest
-    AdjointTerms several, inner;
+    AdjointSummands several, inner;
     bool is_reversed;
 
     BK_DEVICE bool is_inside(const AddressRange& reach) const {
@@ -189,14 +189,14 @@ private:
 #pragma unroll
         for (int u = 0; u < kAdjointUnroll; ++u) {
             if (first + u >= inner.count) break;
-            const Vec<T, N> term = in_order(around[u]);
+            const Vec<T, N> summand = in_order(around[u]);
 #pragma unroll
-            for (int lane = 0; lane < N; ++lane) total[lane] += widen_lane(term, lane);
+            for (int lane = 0; lane < N; ++lane) total[lane] += widen_lane(summand, lane);
         }
     }
 };
 
-// Computes elements i, ..., i + N - 1, adjacent in y; false if they span two rows or their terms are no vectors.
+// Computes elements i, ..., i + N - 1, adjacent in y; false if they span two rows or their summands are no vectors.
 template <class T, class Index>
 BK_DEVICE bool sum_to_vector(const AdjointPlan<Index>& plan, const T* x, T* y, Index i) {
     constexpr Index N = kVectorLanes<T>;
@@ -208,16 +208,16 @@ BK_DEVICE bool sum_to_vector(const AdjointPlan<Index>& plan, const T* x, T* y, I
     const AdjointRow row = adjoint_row(plan, at.quotient);
     if (row.combinations != 1) return false;
     const T* const first = x + row.x - (direction < 0 ? static_cast<int>(N - 1) : 0);
-    const VectorTerms<T> terms{first, row.several, axis.map(at.remainder), direction < 0};
-    if (!terms.is_inside(plan.reach)) return false;
+    const VectorSummands<T> summands{first, row.several, axis.map(at.remainder), direction < 0};
+    if (!summands.is_inside(plan.reach)) return false;
     store<static_cast<int>(N)>(y + row.y + static_cast<int64_t>(at.remainder) * axis.stride_y,
-                               row.is_single() && terms.inner.count == 1 ? terms.only() : terms.sum());
+                               row.is_single() && summands.inner.count == 1 ? summands.only() : summands.sum());
     return true;
 }
 
 using VectorList = DeferredVectors<kShiftedVectors>;
 
-// Copies the block's vectors of single terms; rows with several outer terms go to `summed`, other vectors to `left`.
+// Copies the block's vectors of single summands; rows with several outer summands go to `summed`, other vectors to `left`.
 template <class T, class Index>
 BK_DEVICE void copy_singles(const AdjointPlan<Index>& plan, const T* x, T* y, uint32_t first, uint32_t elements,
                             BlockRows* rows, VectorList* summed, VectorList* left) {

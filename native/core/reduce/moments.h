@@ -26,7 +26,7 @@ struct Moments {
         C sum;      // of the differences from the base
         C recent;   // squared differences since settle(); the unit after stamp()
         C squares;  // squared differences before
-        int64_t terms;
+        int64_t items;
     };
     static constexpr bool ignores_index = true;
     static constexpr bool kRepeats = Scale::kIsNeeded;
@@ -44,21 +44,21 @@ struct Moments {
         acc.sum += difference;
         acc.recent += difference * difference;
     }
-    BK_HD void settle(Acc& acc, int64_t terms) const {
-        const int64_t all = acc.terms + terms;
+    BK_HD void settle(Acc& acc, int64_t items) const {
+        const int64_t all = acc.items + items;
         const C count = static_cast<C>(all), step = step_of(acc.base, acc.sum / math::max(count, C(1)));
         const C residual = acc.sum - count * step;
         acc = {acc.base + step, residual, 0, moved(acc.squares + acc.recent, step * (acc.sum + residual)), all};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
-        const C base_a = a.terms > 0 ? a.base : b.base, base_b = b.terms > 0 ? b.base : base_a;
+        const C of_a = static_cast<C>(a.items), of_b = static_cast<C>(b.items);
+        const C base_a = a.items > 0 ? a.base : b.base, base_b = b.items > 0 ? b.base : base_a;
         const C sum = a.sum + (b.sum + of_b * (base_b - base_a));
         const C step_a = step_of(base_a, sum / math::max(of_a + of_b, C(1))), base = base_a + step_a, step_b = base - base_b;
         const C residual_a = a.sum - of_a * step_a, residual_b = b.sum - of_b * step_b;
         return {base, residual_a + residual_b, 0,
                 moved(a.squares, step_a * (a.sum + residual_a)) + moved(b.squares, step_b * (b.sum + residual_b)),
-                a.terms + b.terms};
+                a.items + b.items};
     }
 
     // The mean and the sum of squared deviations are in the unit of the pass.
@@ -76,13 +76,13 @@ struct Moments {
 
     // The unit that a settled Acc of the first pass requires. `floor` will be added to each square.
     BK_HD C wanted(const Acc& acc, C floor) const {
-        return Scale::unit_of(mean_of(acc), squares_of(acc), floor * static_cast<C>(acc.terms));
+        return Scale::unit_of(mean_of(acc), squares_of(acc), floor * static_cast<C>(acc.items));
     }
     BK_HD C wanted(const Acc& acc) const { return wanted(acc, C(0)); }
     BK_HD void stamp(Acc& acc) const { acc.recent = unit == C(1) ? C(0) : unit; }
 
 private:
-    static BK_HD C mean_difference(const Acc& acc) { return acc.sum / static_cast<C>(acc.terms > 0 ? acc.terms : 1); }
+    static BK_HD C mean_difference(const Acc& acc) { return acc.sum / static_cast<C>(acc.items > 0 ? acc.items : 1); }
     // Squared differences after the base has moved; without centering it stays 0, and sums may be infinite.
     BK_HD C moved(C squares, C less) const { return is_centered ? squares - less : squares; }
     BK_HD C step_of(C base, C shift) const {
@@ -100,7 +100,7 @@ struct MomentCombiner : R {
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const C of_a = R::unit_of(a), of_b = R::unit_of(b);
         // An empty partial does not count.
-        C unit = a.terms == 0 ? of_b : b.terms == 0 ? of_a : of_a < of_b ? of_a : of_b;
+        C unit = a.items == 0 ? of_b : b.items == 0 ? of_a : of_a < of_b ? of_a : of_b;
         Acc all = R::combine(in_unit(a, unit), in_unit(b, unit));
         if (Scale::kIsNeeded && unit > Scale::kDown && !(Scale::is_finite(all.squares) && Scale::is_finite(all.sum))) {
             unit = Scale::kDown;
@@ -113,7 +113,7 @@ struct MomentCombiner : R {
 private:
     static BK_HD Acc in_unit(const Acc& acc, C unit) {
         const C factor = unit / R::unit_of(acc);
-        return {acc.base * factor, acc.sum * factor, 0, acc.squares * factor * factor, acc.terms};
+        return {acc.base * factor, acc.sum * factor, 0, acc.squares * factor * factor, acc.items};
     }
 };
 

@@ -32,11 +32,11 @@ template <int Operands>
 BK_COLD ReduceAxes<Operands, 1> axes_of_sum(const Layout<Operands>& layout, int output) {
     ReduceAxes<Operands, 1> axes;
     for (int d = 0; d < layout.rank; ++d) {
-        int64_t term[Operands], kept[Operands + 1];
-        for (int k = 0; k < Operands; ++k) term[k] = kept[k] = layout.stride[k][d];
+        int64_t item[Operands], kept[Operands + 1];
+        for (int k = 0; k < Operands; ++k) item[k] = kept[k] = layout.stride[k][d];
         kept[Operands] = layout.stride[output][d];
         if (kept[Operands] == 0)
-            axes.reduced.append(layout.extent[d], term);
+            axes.reduced.append(layout.extent[d], item);
         else
             axes.kept.append(layout.extent[d], kept);
     }

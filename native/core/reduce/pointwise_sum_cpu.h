@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU: the reduction engine over terms that the functor's dense loop computes.
+// CPU: the reduction engine over items that the functor's dense loop computes.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "core/reduce/computed_terms_cpu.h"
+#include "core/reduce/computed_items_cpu.h"
 #include "core/reduce/pointwise_sum.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/sums.h"
@@ -39,9 +39,9 @@ private:
 };
 
 template <class C, class T, int Operands>
-BK_COLD Status sum_computed_terms(const ReduceAxes<Operands, 1>& axes, const ComputedTerms<C, Operands>& terms, T* sums) {
+BK_COLD Status sum_computed_items(const ReduceAxes<Operands, 1>& axes, const ComputedItems<C, Operands>& items, T* sums) {
     if (axes.kept.is_empty()) return Status::kOk;
-    return reduce_spans(axes, PlainSum<C>{}, outputs(sums), terms, terms.inputs);
+    return reduce_spans(axes, PlainSum<C>{}, outputs(sums), items, items.inputs);
 }
 
 template <class Fn, class T, class... Each, class... In>
@@ -57,7 +57,7 @@ Status sum_pass(const Launch&, const ReduceAxes<sizeof...(In) + sizeof...(Each),
         erase(dense_loop(selected, Pack<C*, Each*...>{}, in.pointer, std::make_index_sequence<1 + sizeof...(Each)>{}, ins),
               pointers, each.pointer, in.pointer, outs, ins);
     const int64_t bytes = (static_cast<int64_t>(sizeof(In)) + ...) + (static_cast<int64_t>(sizeof(Each)) + ...);
-    return sum_computed_terms(given, ComputedTerms<C, kOperands>{loop, pointers, kIn, bytes}, sums);
+    return sum_computed_items(given, ComputedItems<C, kOperands>{loop, pointers, kIn, bytes}, sums);
 }
 
 }  // namespace bk

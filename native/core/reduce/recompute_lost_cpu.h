@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recomputes results whose accumulator left its range although their terms are finite (may_be_lost in
+// Recomputes results whose accumulator left its range although their items are finite (may_be_lost in
 // core/reduce/reducer.h). Rare, so these are plain loops.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace bk {
 
-// Calls body(result, index, x...) for each term of `count` adjacent results; the reader is at the first.
+// Calls body(result, index, x...) for each item of `count` adjacent results; the reader is at the first.
 template <class Spans, class Reader, class Body, size_t... I>
-BK_HD void each_term(const Spans& spans, int64_t count, Reader& reader, int64_t terms, const Body& body,
+BK_HD void each_item(const Spans& spans, int64_t count, Reader& reader, int64_t items, const Body& body,
                      std::index_sequence<I...>) {
-    for (int64_t t = 0; t < terms;) {
-        const auto at = spans.terms(static_cast<uint64_t>(t));
+    for (int64_t t = 0; t < items;) {
+        const auto at = spans.items(static_cast<uint64_t>(t));
         constexpr int kIn = Spans::kOperands;
         int64_t offset[kIn + 1];
         for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
-        const int64_t left = spans.inner_terms - t % spans.inner_terms,
-                      width = spans.along_terms ? std::min(left, spans.accs) : count;
-        const auto x = reader.read(offset, offset[kIn], width, spans.along_terms ? left : count);
+        const int64_t left = spans.inner_items - t % spans.inner_items,
+                      width = spans.along_items ? std::min(left, spans.accs) : count;
+        const auto x = reader.read(offset, offset[kIn], width, spans.along_items ? left : count);
         for (int64_t i = 0; i < width; ++i)
-            body(spans.along_terms ? 0 : i, offset[kIn] + i * spans.index_step, widen(get<I>(x)[i])...);
-        t += spans.along_terms ? width : 1;
+            body(spans.along_items ? 0 : i, offset[kIn] + i * spans.index_step, widen(get<I>(x)[i])...);
+        t += spans.along_items ? width : 1;
     }
 }
 
@@ -43,9 +43,9 @@ BK_HD bool are_lost(const R& reducer, const Accs& accs, int64_t count) {
 // Recomputes those of `count` adjacent results that are lost; `again` is scratch for as many accumulators.
 template <class R, class Accs, class Reader, class Spans, class Values>
 BK_COLD void recompute_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
-                            int64_t terms, Values each) {
-    each_term(
-        spans, count, reader, terms,
+                            int64_t items, Values each) {
+    each_item(
+        spans, count, reader, items,
         [&](int64_t to, int64_t, auto... x) {
             typename R::Acc acc = accs.load(to);
             explain(reducer, acc, 0, x...);
@@ -54,8 +54,8 @@ BK_COLD void recompute_lost(const R& reducer, const Spans& spans, Accs& accs, Ac
         each);
     if (!are_lost(reducer, accs, count)) return;
     for (int64_t i = 0; i < count; ++i) again.store(i, reducer.start_again());
-    each_term(
-        spans, count, reader, terms,
+    each_item(
+        spans, count, reader, items,
         [&](int64_t to, int64_t index, auto... x) {
             typename R::Acc acc = again.load(to);
             reducer.add_again(acc, index, x...);
@@ -69,10 +69,10 @@ BK_COLD void recompute_lost(const R& reducer, const Spans& spans, Accs& accs, Ac
 // Recomputes one lost result.
 template <class R, class Reader, class Spans, class Values>
 BK_COLD typename R::Acc recompute_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
-                                       int64_t terms, Values each) {
+                                       int64_t items, Values each) {
     AccArrays<typename R::Acc, 1> accs, again;
     accs.store(0, lost);
-    recompute_lost(reducer, spans, accs, again, 1, reader, terms, each);
+    recompute_lost(reducer, spans, accs, again, 1, reader, items, each);
     return accs.load(0);
 }
 

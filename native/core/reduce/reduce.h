@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reduction engine: y[c] = finish(combine of the terms x[c, r] over r), where c runs over the kept axes and r over
-// the reduced ones; any number of inputs and outputs, any strides. core/reduce/reducer.h has the reducer protocol.
+// The reduction engine: y[c] = finish(combine of the items x[c, r] over r), where c runs over the kept axes and r over
+// the reduced ones; an item is one element of each input. Any number of inputs and outputs, any strides.
+// core/reduce/reducer.h has the reducer protocol.
 //
-// The terms of a result go to several interleaved accumulators, in an order that depends on layout and alignment
+// The items of a result go to several interleaved accumulators, in an order that depends on layout and alignment
 // alone, so results are reproducible. Stride 0 broadcasts an input; the first input that is not broadcast decides the
 // order of traversal. An output may be null. Long reductions with few results are split, by way of a workspace.
 #pragma once
@@ -28,7 +29,7 @@ struct ReduceAxes {
     Layout<In> reduced;
 };
 
-// Maximum of terms between two calls of settle().
+// Maximum of items between two calls of settle().
 constexpr int kSettleInterval = 32;
 
 template <class R, class... Out, class... In>
@@ -44,8 +45,8 @@ template <int In, int Out>
 struct ReducePlan {
     Layout<In + Out> kept;
     Layout<In + 1> reduced;
-    bool along_terms = false;  // adjacent elements are terms of one result, not of several
-    int64_t results = 0, terms = 0;
+    bool along_items = false;  // adjacent elements are items of one result, not of several
+    int64_t results = 0, items = 0;
 };
 
 // First of `inputs` operands that is broadcast along no axis: its adjacent elements are worth reading together.
@@ -77,9 +78,9 @@ BK_COLD ReducePlan<In, Out> plan_reduce(const ReduceAxes<In, Out>& axes, int inp
     ReducePlan<In, Out> plan;
     plan.kept = collapse_by(axes.kept, leader);
     plan.results = axes.kept.numel();
-    plan.terms = axes.reduced.numel();
+    plan.items = axes.reduced.numel();
     Layout<In + 1> reduced;
-    int64_t index = kIgnoresIndex<R> ? 0 : plan.terms;
+    int64_t index = kIgnoresIndex<R> ? 0 : plan.items;
     for (int d = 0; d < axes.reduced.rank; ++d) {
         int64_t stride[In + 1];
         for (int k = 0; k < In; ++k) stride[k] = axes.reduced.stride[k][d];
@@ -90,7 +91,7 @@ BK_COLD ReducePlan<In, Out> plan_reduce(const ReduceAxes<In, Out>& axes, int inp
     const auto step = [leader](const auto& layout) {
         return layout.rank > 0 ? magnitude(layout.stride[leader][layout.rank - 1]) : INT64_MAX;
     };
-    plan.along_terms = plan.kept.rank == 0 || step(plan.reduced) < step(plan.kept);
+    plan.along_items = plan.kept.rank == 0 || step(plan.reduced) < step(plan.kept);
     return plan;
 }
 

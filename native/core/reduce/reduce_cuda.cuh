@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA reduction engine: one kernel accumulates terms, a second one combines the partials of split results.
+// CUDA reduction engine: one kernel accumulates items, a second one combines the partials of split results.
 //
-// The first can store what it computes for each term. `each` are outputs for that, any of them null; they are operands
-// of both layouts behind the inputs, and add() returns their values, a Pack or a single one. A term is loaded before
+// The first can store what it computes for each item. `each` are outputs for that, any of them null; they are operands
+// of both layouts behind the inputs, and add() returns their values, a Pack or a single one. An item is loaded before
 // it is stored, so such an output may alias an input of the same strides.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "core/layout/layout.h"
 #include "core/reduce/combine.cuh"
 #include "core/reduce/reduce.h"
-#include "core/reduce/reduce_terms.cuh"
+#include "core/reduce/reduce_items.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -25,15 +25,15 @@ template <int In, int Out>
 struct ReduceGrid {
     ReduceWalk<In + Out> kept;
     ReduceWalk<In + 1> reduced;
-    int64_t results, terms, split_terms;  // in vectors along the vectorised axis
-    int64_t count;                        // terms of a result
-    int64_t segment;                      // terms that share broadcast inputs; 0: not hoisted
+    int64_t results, items, split_items;  // in vectors along the vectorised axis
+    int64_t count;                        // items of a result
+    int64_t segment;                      // items that share broadcast inputs; 0: not hoisted
     int64_t kept_step[In + Out];          // between adjacent results of a vector
     int64_t index_step;                   // from lane to lane
-    ReduceWalk<In + 1> tail;              // terms behind the last vector, one by one
-    int64_t tail_terms, tail_offset[In + 1];
+    ReduceWalk<In + 1> tail;              // items behind the last vector, one by one
+    int64_t tail_items, tail_offset[In + 1];
     int block_results, result_threads;
-    bool along_terms, dense_results;  // results can be stored as vectors
+    bool along_items, dense_results;  // results can be stored as vectors
     unsigned broadcast;               // a bit for each input with stride 0 along the vectorised axis
 };
 
@@ -43,7 +43,7 @@ BK_DEVICE void store_results(const R& reducer, const typename R::Acc (&acc)[N], 
                              const ReduceGrid<Operands, Out::count>& grid, const int64_t (&base)[Operands + Out::count],
                              int64_t result, [[maybe_unused]] unsigned bits) {
     constexpr int kOut = Out::count;
-    const int width = grid.along_terms ? 1 : N;
+    const int width = grid.along_items ? 1 : N;
     if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
         if (grid.dense_results && partials == nullptr && (!kRepeats<R> || bits == (1u << N) - 1)) {
             typename Out::template Vectors<N> y;
@@ -78,14 +78,14 @@ BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], cons
     int64_t from[kIn + 1];
 #pragma unroll
     for (int k = 0; k <= kIn; ++k) from[k] = k < kIn ? base[k] : 0;
-    const int64_t begin = int64_t{blockIdx.y} * grid.split_terms, end = min(begin + grid.split_terms, grid.terms);
+    const int64_t begin = int64_t{blockIdx.y} * grid.split_items, end = min(begin + grid.split_items, grid.items);
     recompute_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + thread_rank, end, grid.result_threads,
-                      grid.along_terms ? grid.index_step : 0, grid.broadcast, inputs);
-    if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
+                      grid.along_items ? grid.index_step : 0, grid.broadcast, inputs);
+    if (grid.tail_items > 0 && blockIdx.y + 1 == gridDim.y) {
         typename R::Acc one[1] = {acc[0]}, one_again[1] = {again[0]};
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) from[k] += grid.tail_offset[k];
-        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, thread_rank, grid.tail_terms, grid.result_threads, 0, 0,
+        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, thread_rank, grid.tail_items, grid.result_threads, 0, 0,
                           inputs);
         acc[0] = one[0];
         again[0] = one_again[0];
@@ -103,13 +103,13 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
     using Acc = typename R::Acc;
     constexpr int kIn = In::count, kOperands = kIn + Each::count, kOut = Out::count;
     constexpr typename In::Indices kInputs{};
-    const int slot = grid.along_terms ? threadIdx.x / grid.result_threads : threadIdx.x % grid.block_results;
-    const int thread_rank = grid.along_terms ? threadIdx.x % grid.result_threads : threadIdx.x / grid.block_results;
+    const int slot = grid.along_items ? threadIdx.x / grid.result_threads : threadIdx.x % grid.block_results;
+    const int thread_rank = grid.along_items ? threadIdx.x % grid.result_threads : threadIdx.x / grid.block_results;
     const int64_t result = int64_t{blockIdx.x} * grid.block_results + slot;
     const bool exists = result < grid.results;
     int64_t base[kOperands + kOut] = {};
     if (exists) grid.kept(result, base);
-    const int width = grid.along_terms ? 1 : N;  // results a thread
+    const int width = grid.along_items ? 1 : N;  // results a thread
     const bool has_results = thread_rank == 0 && exists;
     unsigned bits = (1u << width) - 1;  // results that this pass decides
     [[maybe_unused]] unsigned down_bits = 0, up_bits = 0;
@@ -119,8 +119,8 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
         if (exists) {
-            const int64_t begin = int64_t{blockIdx.y} * grid.split_terms, end = min(begin + grid.split_terms, grid.terms);
-            const int64_t lane_step = grid.along_terms ? grid.index_step : 0;
+            const int64_t begin = int64_t{blockIdx.y} * grid.split_items, end = min(begin + grid.split_items, grid.items);
+            const int64_t lane_step = grid.along_items ? grid.index_step : 0;
             const int64_t mine = begin + thread_rank;
             if (mine < end) {
                 int64_t offset[kOperands + 1];
@@ -137,9 +137,9 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
                 else
                     add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
             }
-            if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
+            if (grid.tail_items > 0 && blockIdx.y + 1 == gridDim.y) {
                 bool first = mine >= end;
-                for (int64_t t = thread_rank; t < grid.tail_terms; t += grid.result_threads) {
+                for (int64_t t = thread_rank; t < grid.tail_items; t += grid.result_threads) {
                     int64_t offset[kOperands + 1];
 #pragma unroll
                     for (int k = 0; k <= kOperands; ++k) offset[k] = grid.tail_offset[k] + (k < kOperands ? base[k] : 0);
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
             for (int lane = 0; lane < N; ++lane) are_lost = are_lost || reducer.is_lost(acc[lane]);
             if (are_lost && exists) recompute_lanes<N>(reducer, acc, in.pointer, base, grid, thread_rank, kInputs);
         }
-        if (grid.along_terms) {
+        if (grid.along_items) {
 #pragma unroll
             for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
             acc[0] = combine_adjacent(reducer, acc[0], grid.result_threads, thread_rank);
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
             return;
         } else {
             // Threads that combine must make the same passes.
-            const bool by_warp = grid.along_terms && grid.result_threads <= 32;
+            const bool by_warp = grid.along_items && grid.result_threads <= 32;
             const auto any = [&](bool flag) { return by_warp ? __any_sync(0xffffffffu, flag) : __syncthreads_or(flag); };
             if (pass == 0 && !any((down_bits | up_bits) != 0)) return;
             if (pass == 0 && any(down_bits != 0)) {
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
     }
 }
 
-// Launch configuration: vectors, if any, and splits. Operands are the inputs, then what is stored of each term.
+// Launch configuration: vectors, if any, and splits. Operands are the inputs, then what is stored of each item.
 template <int Operands, int Out>
 struct ReduceLaunch {
     ReducePlan<Operands, Out> plan;      // the vectorised axis counts vectors
@@ -209,55 +209,55 @@ struct ReduceLaunch {
     int64_t index_step = 0, kept_step[Operands + Out] = {};
     unsigned broadcast = 0;
     int lanes = 1, result_threads = 1;
-    int64_t splits = 1, split_terms = 0, segment = 0;
+    int64_t splits = 1, split_items = 0, segment = 0;
 };
 
 // Operands of a problem: the first `inputs` are inputs; `present` has a bit for each of the others that exists.
 struct ReduceOperands {
     int lanes, inputs;
     unsigned present;
-    int64_t term_bytes, max_blocks;
+    int64_t item_bytes, max_blocks;
     int resident;  // blocks of an SM, 0 if unknown
 
     bool has(int operand) const { return operand < inputs || (present >> (operand - inputs) & 1) != 0; }
 };
 
-// Vectorises the inner axis if the operands allow it. Results must be whole vectors; terms behind the last vector are
+// Vectorises the inner axis if the operands allow it. Results must be whole vectors; items behind the last vector are
 // the tail, all of them if `always` and they are few.
 template <int Operands, int Out>
 bool vectorize_reduce(ReduceLaunch<Operands, Out>* first_reducer, const ReduceOperands& operands, bool always) {
     ReducePlan<Operands, Out>& plan = first_reducer->plan;
     const int lanes = operands.lanes;
-    if (always && plan.reduced.rank == 0) {  // a single term
+    if (always && plan.reduced.rank == 0) {  // a single item
         plan.reduced.rank = 1;
         plan.reduced.extent[0] = 1;
         for (int k = 0; k <= Operands; ++k) plan.reduced.stride[k][0] = 1;
     }
-    const auto stride = [&](bool of_terms, int k, int d) {
-        return of_terms ? plan.reduced.stride[k][d] : plan.kept.stride[k][d];
+    const auto stride = [&](bool of_items, int k, int d) {
+        return of_items ? plan.reduced.stride[k][d] : plan.kept.stride[k][d];
     };
-    const int last = (plan.along_terms ? plan.reduced.rank : plan.kept.rank) - 1;
-    const int other = plan.along_terms ? plan.kept.rank : plan.reduced.rank;
+    const int last = (plan.along_items ? plan.reduced.rank : plan.kept.rank) - 1;
+    const int other = plan.along_items ? plan.kept.rank : plan.reduced.rank;
     if (last < 0) return false;
-    int64_t& extent = plan.along_terms ? plan.reduced.extent[last] : plan.kept.extent[last];
-    if ((extent < lanes && !always) || (!plan.along_terms && extent % lanes != 0)) return false;
+    int64_t& extent = plan.along_items ? plan.reduced.extent[last] : plan.kept.extent[last];
+    if ((extent < lanes && !always) || (!plan.along_items && extent % lanes != 0)) return false;
     unsigned broadcast = 0;
     for (int k = 0; k < Operands; ++k) {
         if (!operands.has(k)) continue;
-        const int64_t step = stride(plan.along_terms, k, last);
+        const int64_t step = stride(plan.along_items, k, last);
         if (step == 0 && k < operands.inputs) {
             broadcast |= 1u << k;
             continue;
         }
         if (step != 1) return false;
         for (int d = 0; d < last; ++d)
-            if (stride(plan.along_terms, k, d) % lanes != 0) return false;
+            if (stride(plan.along_items, k, d) % lanes != 0) return false;
         for (int d = 0; d < other; ++d)
-            if (stride(!plan.along_terms, k, d) % lanes != 0) return false;
+            if (stride(!plan.along_items, k, d) % lanes != 0) return false;
     }
     first_reducer->lanes = lanes;
     first_reducer->broadcast = broadcast;
-    if (plan.along_terms) {
+    if (plan.along_items) {
         first_reducer->index_step = plan.reduced.stride[Operands][last];
         first_reducer->tail = plan.reduced;
         first_reducer->tail.extent[last] = extent % lanes;
@@ -279,7 +279,7 @@ bool vectorize_reduce(ReduceLaunch<Operands, Out>* first_reducer, const ReduceOp
 // Whether every output can store vectors of results.
 template <int Operands, int Out>
 bool has_dense_results(const ReduceLaunch<Operands, Out>& config) {
-    if (config.lanes == 1 || config.plan.along_terms) return false;
+    if (config.lanes == 1 || config.plan.along_items) return false;
     const Layout<Operands + Out>& kept = config.plan.kept;
     for (int k = Operands; k < Operands + Out; ++k) {
         if (config.kept_step[k] != 1) return false;
@@ -299,7 +299,7 @@ void alias_absent(ReduceAxes<Operands, Out>* axes, const ReduceOperands& operand
     }
 }
 
-// Terms of the last axis if inputs from `varying` on are broadcast along all reduced axes and segments are long enough
+// Items of the last axis if inputs from `varying` on are broadcast along all reduced axes and segments are long enough
 // for the threads of a result, which may be made fewer for it; else 0.
 template <int Operands, int Out>
 int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, int* result_threads) {
@@ -310,7 +310,7 @@ int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, in
             if (plan.reduced.stride[k][d] != 0) return 0;
     const int64_t segment = plan.reduced.extent[last], enough = segment / kReduceUnroll;
     if (last == 0) return segment;
-    if (plan.along_terms && enough >= 32)
+    if (plan.along_items && enough >= 32)
         while (*result_threads > enough) *result_threads /= 2;
     return *result_threads > enough ? 0 : segment;
 }
@@ -323,13 +323,13 @@ BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out>
     config.single_kept = config.plan.kept;
     const bool is_vectorized = operands.lanes > 1 && vectorize_reduce(&config, operands, kAlwaysVectors<R>);
     const ReducePlan<Operands, Out>& plan = config.plan;
-    const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
-    const int64_t wanted = ceil_div<int64_t>(terms, kReduceUnroll);
-    if (plan.along_terms) {
+    const int64_t results = plan.kept.numel(), items = plan.reduced.numel();
+    const int64_t wanted = ceil_div<int64_t>(items, kReduceUnroll);
+    if (plan.along_items) {
         // Few results take a block each. Many take a warp, which needs no barrier, or more threads that have
         // kReduceMinVectors each: combining a whole block doubles the time of rows of 1024 vectors. Many short results
         // take as few threads as still read whole cache lines.
-        const int64_t most = results <= 1024 ? kReduceThreads : terms / kReduceMinVectors;
+        const int64_t most = results <= 1024 ? kReduceThreads : items / kReduceMinVectors;
         config.result_threads = power_of_two_for(wanted, most >= kReduceThreads ? kReduceThreads
                                                          : most >= 128          ? 128
                                                          : most >= 64           ? 64
@@ -346,14 +346,14 @@ BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out>
     if constexpr (kVaryingInputsOf<R> < Operands)
         config.segment = broadcast_segment(plan, kVaryingInputsOf<R>, &config.result_threads);
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / config.result_threads);
-    const int64_t bytes = plan.terms * operands.term_bytes *
-                          (plan.along_terms ? 1 : int64_t{config.lanes} * (kReduceThreads / config.result_threads));
-    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, terms / (int64_t{config.result_threads} * kReduceUnroll),
+    const int64_t bytes = plan.items * operands.item_bytes *
+                          (plan.along_items ? 1 : int64_t{config.lanes} * (kReduceThreads / config.result_threads));
+    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, items / (int64_t{config.result_threads} * kReduceUnroll),
                                   operands.resident);
-    config.split_terms = std::max<int64_t>(ceil_div(terms, config.splits), 1);
+    config.split_items = std::max<int64_t>(ceil_div(items, config.splits), 1);
     if (config.segment > 0 && plan.reduced.rank > 1)
-        config.split_terms = ceil_div(config.split_terms, config.segment) * config.segment;
-    config.splits = std::max<int64_t>(ceil_div(terms, config.split_terms), 1);
+        config.split_items = ceil_div(config.split_items, config.segment) * config.segment;
+    config.splits = std::max<int64_t>(ceil_div(items, config.split_items), 1);
     return config;
 }
 
@@ -378,7 +378,7 @@ Acc* carve_partials(Carver* carver, const ReduceLaunch<Operands, Out>& config, i
 // The size serves any of `Each` being present: they decide only whether there are vectors.
 template <class R, class In, class Each, int Operands, int Out>
 size_t reduce_each_workspace(const ReduceAxes<Operands, Out>& axes) {
-    static_assert(In::count + Each::count == Operands, "a type for each operand of a term");
+    static_assert(In::count + Each::count == Operands, "a type for each operand of an item");
     size_t bytes = 0;
     if (axes.kept.is_empty()) return 0;
     for (const bool aligned : {false, true}) {
@@ -424,19 +424,19 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     grid.kept = ReduceWalk<kOperands + kOut>(plan.kept);
     grid.reduced = ReduceWalk<kOperands + 1>(plan.reduced);
     grid.results = plan.kept.numel();
-    grid.terms = plan.reduced.numel();
-    if (!found) config.splits = 1, config.split_terms = grid.terms;
-    grid.split_terms = config.split_terms;
+    grid.items = plan.reduced.numel();
+    if (!found) config.splits = 1, config.split_items = grid.items;
+    grid.split_items = config.split_items;
     grid.segment = config.segment;
-    grid.count = plan.terms;
+    grid.count = plan.items;
     std::copy_n(config.kept_step, kOperands + kOut, grid.kept_step);
     grid.index_step = config.index_step;
     grid.tail = ReduceWalk<kOperands + 1>(config.tail);
-    grid.tail_terms = config.tail.rank > 0 ? config.tail.numel() : 0;
+    grid.tail_items = config.tail.rank > 0 ? config.tail.numel() : 0;
     std::copy_n(config.tail_offset, kOperands + 1, grid.tail_offset);
     grid.result_threads = config.result_threads;
     grid.block_results = kReduceThreads / config.result_threads;
-    grid.along_terms = plan.along_terms;
+    grid.along_items = plan.along_items;
     grid.dense_results = has_dense_results(config) && all_aligned(out.pointer, config.lanes, kOutputs);
     grid.broadcast = config.broadcast | (aligned || config.lanes == 1 ? 0u : ((1u << sizeof...(In)) - 1) << kUnalignedBit);
     Carver carver(launch.workspace);
@@ -454,7 +454,7 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     results.rank = config.single_kept.rank;
     std::copy_n(config.single_kept.extent, kMaxRank, results.extent);
     for (int o = 0; o < kOut; ++o) std::copy_n(config.single_kept.stride[kOperands + o], kMaxRank, results.stride[o]);
-    return combine_splits(launch, combiner_of(reducer, 0), out, partials, results, config.splits, plan.terms);
+    return combine_splits(launch, combiner_of(reducer, 0), out, partials, results, config.splits, plan.items);
 }
 
 template <class R, class... Out, class... In>

@@ -1,4 +1,4 @@
-// Spans of the CPU reduction engine (core/reduce/reduce_cpu.h): how the accumulators of a task collect terms from memory,
+// Spans of the CPU reduction engine (core/reduce/reduce_cpu.h): how the accumulators of a task collect items from memory,
 // settle, combine and store their results.
 #pragma once
 
@@ -18,12 +18,12 @@ namespace bk {
 template <class Acc>
 constexpr int64_t kMaxAccs =
     2560 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 2560 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
-constexpr int64_t kTermAccs = 128;          // of one result, at most
+constexpr int64_t kItemAccs = 128;          // of one result, at most
 constexpr int64_t kGatherSpan = 128;        // strided elements copied at once
-constexpr int64_t kShortAccs = 16;          // of a result with few terms
+constexpr int64_t kShortAccs = 16;          // of a result with few items
 constexpr int64_t kRowsAtOnce = 8;          // added to accumulators in registers
 constexpr int64_t kStepBytes = 1024;        // of one result a step; 4096 halve the throughput
-constexpr int64_t kReduceMinSegment = 256;  // terms of a segment, at least
+constexpr int64_t kReduceMinSegment = 256;  // items of a segment, at least
 
 // `count` elements at `step`: in place if contiguous, else gathered into `copy`.
 template <class T>
@@ -34,7 +34,7 @@ BK_HD const T* as_contiguous(const T* x, int64_t count, int64_t step, T* copy) {
 }
 
 template <class... In>
-struct TermsInMemory {
+struct ItemsInMemory {
     static constexpr int kOperands = sizeof...(In);
     static constexpr int64_t kMost = 1024;
     static constexpr int64_t kMaxAlong =  // Accs of one result
@@ -59,24 +59,24 @@ struct TermsInMemory {
 
     struct Reader {
         static constexpr bool kInMemory = true;
-        const TermsInMemory& terms;
+        const ItemsInMemory& items;
         bool is_dense;
         Pack<const In*...> from;
         Pack<Buffer<In>...> copies;
 
-        BK_HD explicit Reader(const TermsInMemory& all) : terms(all), is_dense(all.is_contiguous()) {}
+        BK_HD explicit Reader(const ItemsInMemory& all) : items(all), is_dense(all.is_contiguous()) {}
         BK_HD void move_to(const int64_t* base) { move_to(base, Values{}); }
         BK_HD auto read(const int64_t* offset, int64_t, int64_t count, int64_t) { return read(offset, count, Values{}); }
 
     private:
         template <size_t... I>
         BK_HD void move_to(const int64_t* base, std::index_sequence<I...>) {
-            from = pack((get<I>(terms.pointer) + base[I])...);
+            from = pack((get<I>(items.pointer) + base[I])...);
         }
         template <size_t... I>
         BK_HD auto read(const int64_t* offset, int64_t count, std::index_sequence<I...>) {
             return pack((is_dense ? get<I>(from) + offset[I]
-                                  : as_contiguous(get<I>(from) + offset[I], count, terms.step[I], get<I>(copies).at))...);
+                                  : as_contiguous(get<I>(from) + offset[I], count, items.step[I], get<I>(copies).at))...);
         }
     };
 };
@@ -175,12 +175,12 @@ BK_HD void start_span(const R& reducer, Accs& accs, int64_t first, int64_t count
 }
 
 template <class R, class Accs>
-BK_HD void settle_span(const R& reducer, Accs& accs, int64_t count, int64_t terms) {
-    if (terms == 0) return;
+BK_HD void settle_span(const R& reducer, Accs& accs, int64_t count, int64_t items) {
+    if (items == 0) return;
     BK_VECTOR_LOOP
     for (int64_t i = 0; i < count; ++i) {
         typename R::Acc acc = accs.load(i);
-        settle(reducer, acc, terms, 0);
+        settle(reducer, acc, items, 0);
         accs.store(i, acc);
     }
 }
@@ -206,10 +206,10 @@ BK_HD typename R::Acc combine_span(const R& reducer, Accs& accs, int64_t count) 
     return accs.load(0);
 }
 
-// Stores the results of `count` accumulators, `step` apart in each output, after settling `unsettled` terms.
+// Stores the results of `count` accumulators, `step` apart in each output, after settling `unsettled` items.
 template <class R, class Accs, class... Out, size_t... O>
 BK_HD void store_span(const R& reducer, const Accs& accs, int64_t count, int64_t unsettled, const Pack<Out*...>& out,
-                      const int64_t* base, const int64_t* step, int64_t terms, std::index_sequence<O...>) {
+                      const int64_t* base, const int64_t* step, int64_t items, std::index_sequence<O...>) {
     const auto load = [&](int64_t i) {
         typename R::Acc acc = accs.load(i);
         if (unsettled > 0) settle(reducer, acc, unsettled, 0);
@@ -219,43 +219,43 @@ BK_HD void store_span(const R& reducer, const Accs& accs, int64_t count, int64_t
         if ((true && ... && (get<O>(out) != nullptr && step[O] == 1))) {
             const auto to = pack((get<O>(out) + base[O])...);
             BK_VECTOR_LOOP
-            for (int64_t i = 0; i < count; ++i) put_at(to, i, reducer.finish(load(i), terms));
+            for (int64_t i = 0; i < count; ++i) put_at(to, i, reducer.finish(load(i), items));
             return;
         }
     }
     for (int64_t i = 0; i < count; ++i) {
         const int64_t offset[] = {(base[O] + i * step[O])...};
-        store_result(reducer, out, offset, load(i), terms, 0);
+        store_result(reducer, out, offset, load(i), items, 0);
     }
 }
 
-// Layout of a task's accumulators and terms.
+// Layout of a task's accumulators and items.
 template <int In>
 struct ReduceSpans {
     static constexpr int kOperands = In;
-    bool along_terms, are_dense;
-    int64_t accs;         // of one result if along_terms: a power of two
-    int64_t inner_terms;  // of the last reduced axis
+    bool along_items, are_dense;
+    int64_t accs;         // of one result if along_items: a power of two
+    int64_t inner_items;  // of the last reduced axis
     int64_t index_step;
-    int64_t stride[In + 1];  // from term to term along it
-    Walk<In + 1, uint64_t> terms;
+    int64_t stride[In + 1];  // from item to item along it
+    Walk<In + 1, uint64_t> items;
 };
 
-// Adds terms [begin, end) to `used` accumulators; returns how many terms of each are not settled.
+// Adds items [begin, end) to `used` accumulators; returns how many items of each are not settled.
 template <class R, class Accs, class Reader, int kIn, class Values>
 BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& accs, int64_t used, Reader& reader, int64_t begin,
                       int64_t end, Values each) {
-    int64_t next[kIn + 1];  // from row to row: of adjacent results, or of `used` terms
-    for (int k = 0; k <= kIn; ++k) next[k] = spans.along_terms ? used * spans.stride[k] : spans.stride[k];
-    const int64_t whole = kRowsAtOnce * (spans.along_terms ? used : 1);
+    int64_t next[kIn + 1];  // from row to row: of adjacent results, or of `used` items
+    for (int k = 0; k <= kIn; ++k) next[k] = spans.along_items ? used * spans.stride[k] : spans.stride[k];
+    const int64_t whole = kRowsAtOnce * (spans.along_items ? used : 1);
     BK_VECTOR_LOOP
     for (int64_t i = 0; i < used; ++i) accs.store(i, reducer.identity());
     int64_t started = 0, run = 0;
     for (int64_t t = begin; t < end;) {
-        const auto at = spans.terms(static_cast<uint64_t>(t));
+        const auto at = spans.items(static_cast<uint64_t>(t));
         int64_t offset[kIn + 1];
         for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
-        const int64_t stop = std::min(end, t + spans.inner_terms - t % spans.inner_terms);
+        const int64_t stop = std::min(end, t + spans.inner_items - t % spans.inner_items);
         while (t < stop) {
             if constexpr (Reader::kInMemory) {
                 if (spans.are_dense && stop - t >= whole && run + kRowsAtOnce <= kSettleInterval) {
@@ -269,9 +269,9 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
                     continue;
                 }
             }
-            const int64_t terms = spans.along_terms ? std::min(used, stop - t) : 1;
-            const int64_t count = spans.along_terms ? terms : used;
-            const auto from = reader.read(offset, offset[kIn], count, spans.along_terms ? stop - t : count);
+            const int64_t items = spans.along_items ? std::min(used, stop - t) : 1;
+            const int64_t count = spans.along_items ? items : used;
+            const auto from = reader.read(offset, offset[kIn], count, spans.along_items ? stop - t : count);
             if (count < used) settle_span(reducer, accs, used, std::exchange(run, 0));
             if (count > started) start_span(reducer, accs, std::exchange(started, count), count, from, each);
             add_span(reducer, accs, count, offset[kIn], spans.index_step, spans.are_dense, from, each);
@@ -279,18 +279,18 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
                 settle_span(reducer, accs, count, 1);
             else if (++run == kSettleInterval)
                 settle_span(reducer, accs, used, std::exchange(run, 0));
-            for (int k = 0; k <= kIn; ++k) offset[k] += terms * spans.stride[k];
-            t += terms;
+            for (int k = 0; k <= kIn; ++k) offset[k] += items * spans.stride[k];
+            t += items;
         }
     }
     return run;
 }
 
-// Terms of an accumulator before a fresh one replaces it: near the root of `terms`, so that rounding errors of
+// Items of an accumulator before a fresh one replaces it: near the root of `items`, so that rounding errors of
 // segments and of their sum stay small.
-inline int64_t segment_length(int64_t terms) {
+inline int64_t segment_length(int64_t items) {
     int64_t segment = kReduceMinSegment;
-    while (segment * segment < 8 * terms) segment *= 2;
+    while (segment * segment < 8 * items) segment *= 2;
     return segment;
 }
 
@@ -298,7 +298,7 @@ inline int64_t segment_length(int64_t terms) {
 template <class R, class Accs, class Reader, int kIn, class Values>
 BK_HD int64_t collect_segments(const R& reducer, const ReduceSpans<kIn>& spans, Accs& accs, Accs& all, int64_t used,
                                Reader& reader, int64_t begin, int64_t end, Values each) {
-    const int64_t lanes = spans.along_terms ? used : 1, segment = lanes * segment_length((end - begin) / lanes);
+    const int64_t lanes = spans.along_items ? used : 1, segment = lanes * segment_length((end - begin) / lanes);
     if (end - begin < 2 * segment) return collect(reducer, spans, accs, used, reader, begin, end, each);
     for (int64_t t = begin; t < end; t += segment) {
         settle_span(reducer, accs, used, collect(reducer, spans, accs, used, reader, t, std::min(end, t + segment), each));

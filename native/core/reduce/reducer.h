@@ -4,38 +4,38 @@
 // A reducer R is a trivially copyable struct, parameters are its members:
 //
 //   using Acc = ...;                             the accumulator: up to 5 scalars, at most 40 bytes
-//   Acc identity() const;                        the accumulator of no terms
-//   void add(Acc&, int64_t index, C... x) const; adds one term, the inputs widened; `index` is its position along the
+//   Acc identity() const;                        the accumulator of no items
+//   void add(Acc&, int64_t index, C... x) const; adds one item, the inputs widened; `index` is its position along the
 //                                                reduced axes, row-major
 //   Acc combine(const Acc& a, const Acc& b) const;
-//   Pack<...> or one value finish(const Acc&, int64_t count) const; a value an output, in compute types; count of terms
+//   Pack<...> or one value finish(const Acc&, int64_t count) const; a value an output, in compute types; count of items
 //
 // and, optionally,
 //
-//   static constexpr int kVaryingInputs;         inputs from this index on are mostly broadcast along adjacent terms.
+//   static constexpr int kVaryingInputs;         inputs from this index on are mostly broadcast along adjacent items.
 //                                                It comes with Broadcast broadcast_of(C... x) const of these, and void
 //                                                add_with(Acc&, const Broadcast&, C... x) const of the others, which
 //                                                together are add()
-//   Acc start(C... x) const;                     replaces identity() if x is the first term; x is added, too
-//   Acc one(C... x) const;                       what add() makes of identity(). Says that combine() of adjacent terms,
+//   Acc start(C... x) const;                     replaces identity() if x is the first item; x is added, too
+//   Acc one(C... x) const;                       what add() makes of identity(). Says that combine() of adjacent items,
 //                                                grouped in any way but in order, gives the same bits
-//   void settle(Acc&, int64_t terms) const;      adds recent terms to the total, after at most kSettleInterval of them
-//                                                and before combine(): `terms` were added since the last call
+//   void settle(Acc&, int64_t items) const;      adds recent items to the total, after at most kSettleInterval of them
+//                                                and before combine(): `items` were added since the last call
 //   static constexpr bool ignores_index = true;  add() does not read the index: axes merge whatever their order
-//   static constexpr bool keeps_first = true;    of equal terms add() keeps the one that came first: they come by
+//   static constexpr bool keeps_first = true;    of equal items add() keeps the one that came first: they come by
 //                                                position
-//   static constexpr bool may_be_lost;           finite terms may leave the range of an Acc. It comes with bool
-//                                                is_lost(const Acc&) const of settled terms, which are then added a
+//   static constexpr bool may_be_lost;           finite items may leave the range of an Acc. It comes with bool
+//                                                is_lost(const Acc&) const of settled items, which are then added a
 //                                                second time: Acc start_again() const, void add_again(Acc&, index,
 //                                                C...) const and Acc end_again(const Acc&) const make an Acc without
 //                                                settle(), which finish() and, on a GPU, combine() accept among others.
-//                                                void explain(Acc&, C...) const clears the loss if the term x explains
+//                                                void explain(Acc&, C...) const clears the loss if the item x explains
 //                                                it
 //   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;
 //                                                replaces finish(): writes the outputs at their offsets, in elements
 //   P combiner() const;                          a reducer of the same Acc that combines partials and finishes in place
 //                                                of this one, so that many reducers share its kernel
-//   static constexpr bool kRepeats = true;       results may require other passes over their terms, in which a member
+//   static constexpr bool kRepeats = true;       results may require other passes over their items, in which a member
 //                                                `unit` of the reducer multiplies the inputs. It comes with C
 //                                                wanted(const Acc&) const: the unit that a result of the first pass
 //                                                requires, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const,
@@ -67,7 +67,7 @@ constexpr bool kRepeats = false;
 template <class R>
 constexpr bool kRepeats<R, std::enable_if_t<R::kRepeats>> = true;
 
-// Inputs of a reducer that vary along adjacent terms: all, or the first R::kVaryingInputs.
+// Inputs of a reducer that vary along adjacent items: all, or the first R::kVaryingInputs.
 template <class R, class = void>
 constexpr int kVaryingInputsOf = 1 << 20;
 template <class R>
@@ -95,8 +95,8 @@ BK_HD typename R::Acc start_of(const R& reducer, long, C...) {
 }
 
 template <class R>
-BK_HD auto settle(const R& reducer, typename R::Acc& acc, int64_t terms, int) -> decltype(reducer.settle(acc, terms)) {
-    reducer.settle(acc, terms);
+BK_HD auto settle(const R& reducer, typename R::Acc& acc, int64_t items, int) -> decltype(reducer.settle(acc, items)) {
+    reducer.settle(acc, items);
 }
 template <class R>
 BK_HD void settle(const R&, typename R::Acc&, int64_t, long) {}
@@ -126,7 +126,7 @@ BK_HD R combiner_of(const R& reducer, long) {
     return reducer;
 }
 
-// Passes over terms whose results may require units: the first, and those that scale down and up.
+// Passes over items whose results may require units: the first, and those that scale down and up.
 constexpr int kPasses = 3;
 
 template <class R>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread loads vectors of 16 bytes of y that contain all terms of their results.
+// A thread loads vectors of 16 bytes of y that contain all summands of their results.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ template <int Repeats, class T>
 BK_DEVICE void sum_vectors(const RepeatedElements& plan, const T* y, T* x) {
     constexpr int N = kVectorLanes<T>, kResults = N / Repeats;
     const uint32_t first = blockIdx.x * (kRepeatThreads * kRepeatUnroll) + threadIdx.x;
-    Vec<T, N> terms[kRepeatUnroll];
+    Vec<T, N> summands[kRepeatUnroll];
 #pragma unroll
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
         const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
-        terms[u] = {};
-        if (vector.elements == N) terms[u] = load<N>(y + vector.y);
+        summands[u] = {};
+        if (vector.elements == N) summands[u] = load<N>(y + vector.y);
         if (vector.elements == N) continue;
 #pragma unroll
         for (uint32_t lane = 0; lane < N; ++lane)
-            if (lane < vector.elements) terms[u].lane[lane] = y[vector.y + lane];
+            if (lane < vector.elements) summands[u].lane[lane] = y[vector.y + lane];
     }
 #pragma unroll
     for (int u = 0; u < kRepeatUnroll; ++u) {
@@ -36,7 +36,7 @@ BK_DEVICE void sum_vectors(const RepeatedElements& plan, const T* y, T* x) {
         for (int k = 0; k < kResults; ++k) {
             compute_t<T> sum = 0;
 #pragma unroll
-            for (int j = 0; j < Repeats; ++j) sum += widen_lane(terms[u], k * Repeats + j);
+            for (int j = 0; j < Repeats; ++j) sum += widen_lane(summands[u], k * Repeats + j);
             sums.lane[k] = narrow<T>(sum);
         }
         if (vector.elements == N) {

@@ -19,8 +19,8 @@ namespace bk {
 template <class T>
 using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// Accumulator of a sum in two levels: `recent` takes the terms since settle(), so that the error of a long sum grows
-// with the root of its length. If `sum` is out of range, `recent` is the sum of the scaled terms.
+// Accumulator of a sum in two levels: `recent` takes the summands since settle(), so that the error of a long sum grows
+// with the root of its length. If `sum` is out of range, `recent` is the sum of the scaled summands.
 template <class C>
 struct SumAcc {
     C sum, recent;
@@ -32,7 +32,7 @@ struct SumAcc {
     BK_HD C total() const { return math::select(is_finite(sum), sum, recent * (C(1) / kScale<C>)); }
     // Adds x scaled, when a lost sum is recomputed; `sum` is the compensation (Kahan 1965) until sealed().
     BK_HD void add_scaled(C x) {
-        const C term = x * kScale<C> - sum, total = recent + term, error = (total - recent) - term;
+        const C summand = x * kScale<C> - sum, total = recent + summand, error = (total - recent) - summand;
         recent = total;
         sum = math::select(is_finite(error), error, C(0));  // infinities have none
     }
@@ -58,7 +58,7 @@ struct PlainSum {
     BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum; }
 };
 
-// The sum, or the mean. If finite terms have an infinite sum, they are added again, scaled.
+// The sum, or the mean. If finite summands have an infinite sum, they are added again, scaled.
 template <class T, bool = std::is_integral_v<T>>
 struct SumReducer {
     using C = compute_t<T>;
@@ -70,7 +70,7 @@ struct SumReducer {
     BK_HD Acc identity() const { return {0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    // f16 sums are never lost and have no scaled terms: one that is not finite has infinities or NaN.
+    // f16 sums are never lost and have no scaled summands: one that is not finite has infinities or NaN.
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         if constexpr (may_be_lost)
             return a + b;
@@ -135,9 +135,9 @@ BK_HD C add_rounded(C a, C b) {
 #endif
 }
 
-// PlainSum of result `output` of a functor; add() returns all results of a term.
+// PlainSum of result `output` of a functor; add() returns all results of an item.
 template <class Fn, class C>
-struct TermSum {
+struct FunctorSum {
     using Acc = SumAcc<C>;
     static constexpr bool ignores_index = !kIsPositional<Fn>;
     Fn fn;
@@ -147,15 +147,15 @@ struct TermSum {
     BK_HD Acc identity() const { return combiner().identity(); }
     template <class... X>
     BK_HD auto add(Acc& acc, int64_t index, X... x) const {
-        return add_term(acc, terms_from(index), 0, x...);
+        return add_item(acc, items_from(index), 0, x...);
     }
-    // Values that `count` adjacent terms from an index on share; add_term() adds the term k behind that index.
-    BK_HD auto terms_from(int64_t index) const { return segment_at(fn, index, 0); }
-    template <class Piece, class... X>
-    BK_HD auto add_term(Acc& acc, const Piece& piece, int64_t k, X... x) const {
-        return add_selected(acc, as_pack(piece(k, x...)));
+    // Values that `count` adjacent items from an index on share; add_item() adds the item k behind that index.
+    BK_HD auto items_from(int64_t index) const { return segment_at(fn, index, 0); }
+    template <class Segment, class... X>
+    BK_HD auto add_item(Acc& acc, const Segment& segment, int64_t k, X... x) const {
+        return add_selected(acc, as_pack(segment(k, x...)));
     }
-    BK_HD void settle(Acc& acc, int64_t terms) const { combiner().settle(acc, terms); }
+    BK_HD void settle(Acc& acc, int64_t items) const { combiner().settle(acc, items); }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return combiner().combine(a, b); }
     BK_HD C finish(const Acc& acc, int64_t count) const { return combiner().finish(acc, count); }
 

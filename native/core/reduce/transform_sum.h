@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transform and sum: what a functor computes from dense inputs, added, over a divisor; terms are not rounded to T.
+// Transform and sum: what a functor computes from dense inputs, added, over a divisor; summands are not rounded to T.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA transform and sum: the reduction engine's kernels with a functor that computes their terms.
+// CUDA transform and sum: the reduction engine's kernels with a functor that computes their summands.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct DividedTotal {
 };
 
 template <class Fn, class C>
-struct DividedSum : TermSum<Fn, C> {
+struct DividedSum : FunctorSum<Fn, C> {
     static constexpr bool always_vectors = true, may_be_lost = true;
     using Acc = SumAcc<C>;
     C divisor;
@@ -37,14 +37,14 @@ struct DividedSum : TermSum<Fn, C> {
     BK_HD Acc end_again(const Acc& acc) const { return acc.sealed(); }
     template <class... X>
     BK_HD void add_again(Acc& acc, int64_t index, X... x) const {
-        Acc term{0, 0};
-        this->add(term, index, x...);
-        acc.add_scaled(term.recent);
+        Acc summand{0, 0};
+        this->add(summand, index, x...);
+        acc.add_scaled(summand.recent);
     }
 };
 
 template <int In>
-BK_COLD ReduceAxes<In, 1> axes_of_terms(int64_t numel) {
+BK_COLD ReduceAxes<In, 1> axes_of_items(int64_t numel) {
     ReduceAxes<In, 1> axes;
     int64_t stride[In];
     for (int k = 0; k < In; ++k) stride[k] = 1;
@@ -54,13 +54,13 @@ BK_COLD ReduceAxes<In, 1> axes_of_terms(int64_t numel) {
 
 template <class T, class Fn, class... In>
 size_t transform_sum_workspace(int64_t numel) {
-    return reduce_workspace<DividedSum<Fn, compute_t<T>>, In...>(axes_of_terms<sizeof...(In)>(numel));
+    return reduce_workspace<DividedSum<Fn, compute_t<T>>, In...>(axes_of_items<sizeof...(In)>(numel));
 }
 
 template <class T, class Fn, class... In>
 Status transform_sum(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out) {
     using C = compute_t<T>;
-    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), DividedSum<Fn, C>{{fn, 0}, static_cast<C>(divisor)},
+    return reduce(launch, axes_of_items<sizeof...(In)>(numel), DividedSum<Fn, C>{{fn, 0}, static_cast<C>(divisor)},
                   outputs(out), in);
 }
 

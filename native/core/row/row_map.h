@@ -268,40 +268,40 @@ BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
 #endif
 }
 
-// Sum of term(i) over i: a GPU adds in up to four chains and stores no summand.
-template <int N, class Term>
-BK_HD auto sum_generated(const Term& term) -> decltype(term(0)) {
-    using C = decltype(term(0));
+// Sum of summand(i) over i: a GPU adds in up to four chains and stores no summand.
+template <int N, class Summand>
+BK_HD auto sum_generated(const Summand& summand) -> decltype(summand(0)) {
+    using C = decltype(summand(0));
 #if BK_IN_KERNEL
     constexpr int kChains = N < 4 ? N : 4;
     C chain[kChains];
 #pragma unroll
-    for (int i = 0; i < N; ++i) chain[i % kChains] = i < kChains ? term(i) : chain[i % kChains] + term(i);
+    for (int i = 0; i < N; ++i) chain[i % kChains] = i < kChains ? summand(i) : chain[i % kChains] + summand(i);
     return sum_of(chain);
 #else
     C made[N];
     BK_HELD_LOOP
-    for (int i = 0; i < N; ++i) made[i] = term(i);
+    for (int i = 0; i < N; ++i) made[i] = summand(i);
     return sum_of(made);
 #endif
 }
 
-template <int N, class Term>
-BK_HD auto sum_of_squares_generated(const Term& term) -> decltype(term(0)) {
-    using C = decltype(term(0));
+template <int N, class Summand>
+BK_HD auto sum_of_squares_generated(const Summand& summand) -> decltype(summand(0)) {
+    using C = decltype(summand(0));
 #if BK_IN_KERNEL
     constexpr int kChains = N < 4 ? N : 4;
     C chain[kChains];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-        const C x = term(i);
+        const C x = summand(i);
         chain[i % kChains] = i < kChains ? x * x : fma(x, x, chain[i % kChains]);
     }
     return sum_of(chain);
 #else
     C made[N];
     BK_HELD_LOOP
-    for (int i = 0; i < N; ++i) made[i] = term(i);
+    for (int i = 0; i < N; ++i) made[i] = summand(i);
     return sum_of_products(made, made);
 #endif
 }

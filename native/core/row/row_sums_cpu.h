@@ -36,11 +36,11 @@ BK_HD void prefetch_row(const T* x, int64_t width) {
     for (int64_t i = 0; i < width; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(x + i);
 }
 
-// y[i] += term(i) for i < width <= kMost. Sums go to a local array first: no store to y can alias what term() reads.
-template <int64_t kMost, class T, class Term>
-BK_HD void add_to_row(T* y, int64_t width, const Term& term) {
+// y[i] += summand(i) for i < width <= kMost. Sums go to a local array first: no store to y can alias what summand() reads.
+template <int64_t kMost, class T, class Summand>
+BK_HD void add_to_row(T* y, int64_t width, const Summand& summand) {
     compute_t<T> sum[kMost];
-    for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[i]) + term(i);
+    for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[i]) + summand(i);
     for (int64_t i = 0; i < width; ++i) y[i] = narrow<T>(sum[i]);
 }
 

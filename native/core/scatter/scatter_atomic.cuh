@@ -129,31 +129,31 @@ struct ScatterAxis {
     BK_DEVICE bool keeps(int64_t i) const { return i >= 0 && i < targets && i != dropped; }
 };
 
-// Fibers are taken by strips, one after another, so that the cells being added to stay in L2.
+// Fibers are taken in tiles, one after another, so that the cells being added to stay in L2.
 template <class Index>
-struct FiberStrips {
-    FastDiv<Index> workers, width;  // per strip: threads, and fibers
+struct FiberTiles {
+    FastDiv<Index> workers, width;  // per tile: threads, and fibers
     int64_t fibers;
 };
 
 // A thread takes `share` updates of one fiber, or of N adjacent fibers, which the innermost axis of `fibers` counts.
 template <class Op, int N, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads, 2)
-    scatter_across_kernel(Walk<3, Index> fibers, FiberStrips<Index> strips, int64_t workers, int share, ScatterAxis axis,
+    scatter_across_kernel(Walk<3, Index> fibers, FiberTiles<Index> tiles, int64_t workers, int share, ScatterAxis axis,
                           const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kBatch = sizeof(C) * N > 16 ? 4 : 8;
     const int64_t worker = int64_t{blockIdx.x} * kScatterThreads + threadIdx.x;
     if (worker >= workers) return;
-    const auto strip = strips.workers(static_cast<Index>(worker));
-    const auto in_strip = strips.width(strip.remainder);
-    const Index fiber = strip.quotient * strips.width.divisor() + in_strip.remainder;
-    if (fiber >= static_cast<Index>(strips.fibers)) return;
+    const auto tile = tiles.workers(static_cast<Index>(worker));
+    const auto in_tile = tiles.width(tile.remainder);
+    const Index fiber = tile.quotient * tiles.width.divisor() + in_tile.remainder;
+    if (fiber >= static_cast<Index>(tiles.fibers)) return;
     const auto at = fibers(fiber);
     updates += signed_offset(at.of[ScatterLayout::kUpdates]);
     index = index + signed_offset(at.of[ScatterLayout::kIndex]);
     out += signed_offset(at.of[ScatterLayout::kOut]);
-    const int64_t first = static_cast<int64_t>(in_strip.quotient) * share, last = min(first + share, axis.n);
+    const int64_t first = static_cast<int64_t>(in_tile.quotient) * share, last = min(first + share, axis.n);
     int64_t current = -1;
     C sum[N];
     for (int64_t j = first; j < last; j += kBatch) {
@@ -187,18 +187,18 @@ template <int N, class Index, class Op, class T, class Ids>
 Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     constexpr int64_t kThreads = kReferenceSms * 2048, kFull = 4 * kThreads;
     constexpr int64_t kCached = 16 << 20, kAtOnce = 10 << 20;  // bytes of out in L2; added to at once
-    constexpr int64_t kStrip = 256;
+    constexpr int64_t kTileFibers = 256;
     const int64_t fibers = s.fibers(), bytes = N * static_cast<int64_t>(sizeof(T));
-    const bool has_strips = fibers > kStrip && fibers * s.targets > kCached / bytes;
-    const auto fits = [&](int64_t share) { return !has_strips || kThreads * share / s.n * s.targets <= kAtOnce / bytes; };
+    const bool has_tiles = fibers > kTileFibers && fibers * s.targets > kCached / bytes;
+    const auto fits = [&](int64_t share) { return !has_tiles || kThreads * share / s.n * s.targets <= kAtOnce / bytes; };
     int share = 8;
     while (share < 64 && fibers * (s.n / (2 * share)) >= kFull && fits(2 * share)) share *= 2;
-    const int64_t width = has_strips ? kStrip : fibers, shares = ceil_div<int64_t>(s.n, share);
+    const int64_t width = has_tiles ? kTileFibers : fibers, shares = ceil_div<int64_t>(s.n, share);
     const int64_t workers = ceil_div(fibers, width) * width * shares, blocks = ceil_div<int64_t>(workers, kScatterThreads);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)workers);
-    const FiberStrips<Index> strips{FastDiv<Index>(width * shares), FastDiv<Index>(width), fibers};
+    const FiberTiles<Index> tiles{FastDiv<Index>(width * shares), FastDiv<Index>(width), fibers};
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
-                         scatter_across_kernel<Op, N, T, Ids, Index>, Walk<3, Index>(s.cells), strips, workers, share,
+                         scatter_across_kernel<Op, N, T, Ids, Index>, Walk<3, Index>(s.cells), tiles, workers, share,
                          ScatterAxis(s, CellWords(s, out)), updates, index, out, op);
 }
 

@@ -54,7 +54,7 @@ struct RescaledSum {
     BK_HD bool is_lost(C sum) const { return !is_finite(sum); }
     BK_HD Again start_again() const { return {0, 0}; }
     BK_HD void add_again(Again& again, C x) const {
-        const C term = x * kScale<C> - again.error, total = again.sum + term, error = (total - again.sum) - term;
+        const C summand = x * kScale<C> - again.error, total = again.sum + summand, error = (total - again.sum) - summand;
         again = {total, math::select(is_finite(error), error, C(0))};
     }
 };

@@ -70,7 +70,7 @@ struct WordOf<1> {
     using type = unsigned char;
 };
 
-// load() if `there`, else zeros; by words, which predicated loads place in zeroed registers.
+// load() if `there`, else zeros; by words, which predicated loads put in zeroed registers.
 template <int N, class T>
 BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
     constexpr int kBytes = sizeof(Vec<T, N>), kWord = kBytes < kVectorBytes ? kBytes : kVectorBytes;

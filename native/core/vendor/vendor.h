@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Run-time loading of NVIDIA's libraries. Nothing links to them: each is opened by its soname at first use, so only the
 // ops that need a missing one fail, with status 3 and a message that names the package. A library that the program has
-// loaded already, as baracuda/_vendor.py does, is preferred to a newer one that is not loaded. A failed load is retried
-// by the next call. The CPU library returns status 3.
+// loaded already, as baracuda/_library/vendor.py does, is preferred to a newer one that is not loaded. A failed load is
+// retried by the next call. The CPU library returns status 3.
 //
 // A library's functions form a struct of pointers, in the order of their symbols:
 //

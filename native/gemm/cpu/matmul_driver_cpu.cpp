@@ -267,10 +267,10 @@ void multiply_rows(const BlockedMatmul& p, int64_t first, int64_t last) {
 
 // Gives each thread rows of its own. Not inlined: the single-threaded path needs little stack.
 BK_COLD void multiply_row_ranges(const BlockedMatmul& p, int64_t ranges) {
-    const int64_t height = p.kernel->mr, strips = ceil_div(p.m, height);
+    const int64_t height = p.kernel->mr, panels = ceil_div(p.m, height);
     split_ranges(ranges, 1, [&](int64_t begin, int64_t end) {
         for (int64_t range = begin; range < end; ++range)
-            multiply_rows(p, strips * range / ranges * height, std::min(p.m, strips * (range + 1) / ranges * height));
+            multiply_rows(p, panels * range / ranges * height, std::min(p.m, panels * (range + 1) / ranges * height));
     });
 }
 

@@ -175,7 +175,7 @@ struct SkinnyMatmul {
     BK_HD void sum_bf16_dot(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const small = skinny.first(g), *const from = large.first(g) + first * large.row;
         constexpr int64_t kBufferK = 512, kPairs = kPairBlock, kDots = 8192;
-        alignas(64) S thin_room[kBufferK];
+        alignas(64) S skinny_buffer[kBufferK];
         alignas(64) uint16_t tails[kSkinny][kPairs];
         const int64_t skinny_slots = this->padded_rows(), most = kBufferK / skinny_slots;
         const int64_t whole = p.k / kPairs * kPairs;
@@ -204,9 +204,9 @@ struct SkinnyMatmul {
                 for (int64_t l = 0; l < kSkinny; ++l) {  // rows behind the last repeat it
                     if (l < skinny_slots) {
                         const E* const small_row = small + std::min(l, skinny_count - 1) * skinny.row + k * skinny.k;
-                        split_even_odd(small_row, skinny.k, k_count, padded / 2, thin_room + l * most);
+                        split_even_odd(small_row, skinny.k, k_count, padded / 2, skinny_buffer + l * most);
                     }
-                    skinny_rows[l] = thin_room + std::min(l, skinny_slots - 1) * most;
+                    skinny_rows[l] = skinny_buffer + std::min(l, skinny_slots - 1) * most;
                     const auto* const row =
                         reinterpret_cast<const uint16_t*>(from + std::min(j + l, count - 1) * large.row + k);
                     rows[l] = k < whole ? row : tails[l];
@@ -304,12 +304,12 @@ struct SkinnyMatmul {
     }
 
     template <int kBytes>
-    __attribute__((noinline)) void compute(int64_t strip, int64_t begin, int64_t end) const {
+    __attribute__((noinline)) void compute(int64_t tile, int64_t begin, int64_t end) const {
         alignas(64) S sums[kSums];
-        const int64_t strips = ceil_div(large_count, strip), pitch = strip;
+        const int64_t tiles = ceil_div(large_count, tile), pitch = tile;
         S* const gates = p.gate != nullptr ? sums + kSums / 2 : nullptr;
         for (int64_t t = begin; t < end; ++t) {
-            const int64_t g = t / strips, first = t % strips * strip, count = std::min(large_count - first, strip);
+            const int64_t g = t / tiles, first = t % tiles * tile, count = std::min(large_count - first, tile);
             run_unfused<kBytes>([&] { sum(g, first, count, sums, pitch); });
             if constexpr (kMayBeGated<T>)
                 if (gates != nullptr) run_unfused<kBytes>([&] { SkinnyMatmul(p, p.gate).sum(g, first, count, gates, pitch); });
@@ -317,18 +317,18 @@ struct SkinnyMatmul {
         }
     }
 
-    // Long strips read memory fast, but each thread should get one.
+    // Long tiles read memory fast, but each thread should get one.
     void run() const {
         const int64_t most = kSums / padded_rows() / (p.gate == nullptr ? 1 : 2);
         const int64_t wanted = ceil_div<int64_t>(large_count * p.batch, 2 * thread_count());
-        const int64_t strip = std::min(most, std::max<int64_t>(ceil_div<int64_t>(wanted, 64) * 64, 64));
-        const int64_t bytes = strip * (p.k + 1) * static_cast<int64_t>(sizeof(E));
-        parallel_chunks(ceil_div(large_count, strip) * p.batch, grain_for(bytes), [&](int64_t begin, int64_t end) {
+        const int64_t tile = std::min(most, std::max<int64_t>(ceil_div<int64_t>(wanted, 64) * 64, 64));
+        const int64_t bytes = tile * (p.k + 1) * static_cast<int64_t>(sizeof(E));
+        parallel_chunks(ceil_div(large_count, tile) * p.batch, grain_for(bytes), [&](int64_t begin, int64_t end) {
 #if BK_ISA_DISPATCH
-            if (vector_bytes() == 64) return compute<64>(strip, begin, end);
-            if (vector_bytes() == 32) return compute<32>(strip, begin, end);
+            if (vector_bytes() == 64) return compute<64>(tile, begin, end);
+            if (vector_bytes() == 32) return compute<32>(tile, begin, end);
 #endif
-            compute<16>(strip, begin, end);
+            compute<16>(tile, begin, end);
         });
     }
 };

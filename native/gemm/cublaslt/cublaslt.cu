@@ -107,7 +107,7 @@ HeuristicKey key_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_worksp
 
 // --- Descriptors ---------------------------------------------------------------------------------------------------
 
-// Descriptors of D^T = B^T A^T. `is_good` turns false with the first call that fails.
+// Descriptors of D^T = B^T A^T. `is_good` is false from the first call on that fails.
 struct Descriptors {
     const CublasLt& lt;
     LtMatmulDesc matmul;

@@ -151,11 +151,11 @@ BK_DEVICE void issue_mma(Sum (&sums)[kColumns / 2], char* tiles, int stage_index
     const uint32_t a = stage + static_cast<uint32_t>(warpgroup * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
     const auto add = [&](uint32_t a_tile, uint32_t b_tile, bool adds_to) {
 #pragma unroll
-        for (int part = 0; part < kSwizzleBytes / 32; ++part)
+        for (int k_step = 0; k_step < kSwizzleBytes / 32; ++k_step)
             Step::template run<kAIsMnMajor, kBIsMnMajor>(
-                sums, smem_descriptor(a_tile + part * (kAIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
-                smem_descriptor(b_tile + part * (kBIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
-                adds_to || part > 0);
+                sums, smem_descriptor(a_tile + k_step * (kAIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
+                smem_descriptor(b_tile + k_step * (kBIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
+                adds_to || k_step > 0);
     };
     wgmma_fence();
     if constexpr (Tile::kHasResiduals) {
@@ -249,13 +249,13 @@ BK_DEVICE void mainloop_promoted(float (&totals)[kColumns / 2], const Matmul<T>&
                                  uint64_t* empty, const float* scales, PipelineState& state, int64_t steps, int warpgroup,
                                  int lane, int blocks) {
     using Tile = WgmmaTile<T, kColumns>;
-    constexpr int kPart = kScaleBlock, kParts = kColumns / kPart;
-    static_assert(kSwizzleBytes == kScaleBlock && kColumns % kPart == 0, "a stage is of one block of terms");
+    constexpr int kPanel = kScaleBlock, kPanels = kColumns / kPanel;
+    static_assert(kSwizzleBytes == kScaleBlock && kColumns % kPanel == 0, "a stage is of one block of K elements");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
 #pragma unroll 1
     for (int64_t step = 0; step < steps; ++step) {
-        float row_scale[2] = {1, 1}, part_scale[kParts];
-        for (int part = 0; part < kParts; ++part) part_scale[part] = 1;
+        float row_scale[2] = {1, 1}, panel_scale[kPanels];
+        for (int panel = 0; panel < kPanels; ++panel) panel_scale[panel] = 1;
         const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(state.stage * Tile::kPitch);
         const uint32_t a = stage + static_cast<uint32_t>(warpgroup * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
         wait_for_phase(full + state.stage, state.parity);
@@ -263,24 +263,24 @@ BK_DEVICE void mainloop_promoted(float (&totals)[kColumns / 2], const Matmul<T>&
             const float* const stage_scales = scales + state.stage * kScalePitch;
             const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
             for (int half = 0; half < 2; ++half) row_scale[half] = stage_scales[row + 8 * half];
-            for (int part = 0; part < kParts; ++part) part_scale[part] = stage_scales[kWgmmaRows + part];
+            for (int panel = 0; panel < kPanels; ++panel) panel_scale[panel] = stage_scales[kWgmmaRows + panel];
         }
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-            float sums[kPart / 2];
+        for (int panel = 0; panel < kPanels; ++panel) {
+            float sums[kPanel / 2];
             order_barrier_wait<kConsumers * kWarpgroupThreads>(warpgroup);
             wgmma_fence();
 #pragma unroll
             for (int i = 0; i < kSwizzleBytes; i += 32)
-                Wgmma<matmul_element_t<T>, kPart>::template run<false, false>(
-                    sums, smem_descriptor(a + i, 0), smem_descriptor(b + part * (kPart * kSwizzleBytes) + i, 0), i > 0);
+                Wgmma<matmul_element_t<T>, kPanel>::template run<false, false>(
+                    sums, smem_descriptor(a + i, 0), smem_descriptor(b + panel * (kPanel * kSwizzleBytes) + i, 0), i > 0);
             wgmma_commit();
             order_barrier_arrive<kConsumers * kWarpgroupThreads>(1 - warpgroup);
             wgmma_wait<0>();
-            if (part + 1 == kParts) consumer_release(empty + state.stage, blocks, lane);
+            if (panel + 1 == kPanels) consumer_release(empty + state.stage, blocks, lane);
 #pragma unroll
-            for (int v = 0; v < kPart / 2; ++v)
-                totals[part * (kPart / 2) + v] += sums[v] * (row_scale[v / 2 % 2] * part_scale[part]);
+            for (int v = 0; v < kPanel / 2; ++v)
+                totals[panel * (kPanel / 2) + v] += sums[v] * (row_scale[v / 2 % 2] * panel_scale[panel]);
         }
         state.advance(Tile::kStages);
     }

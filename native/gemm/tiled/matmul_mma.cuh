@@ -280,7 +280,7 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const SplitK<matmul_scalar_t<T>>& 
                           char* shared, const TileCoord& coord, int warp_row, int warp_column, int thread, bool in_pairs) {
     using S = matmul_scalar_t<T>;
     constexpr int kPitch = kSide + 8, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
-    static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two bands fit where the tiles were");
+    static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two row blocks fit where the tiles were");
     S* const staging = reinterpret_cast<S*>(shared);
     const int lane = thread % 32, warp_staged_row = warp_row == 0 ? 0 : 16;
 #pragma unroll 1

@@ -161,7 +161,7 @@ struct WeightedCrossEntropyBase {
     int64_t results() const { return loss_numel(num_losses(), reduction_mode); }
 
 protected:
-    StridedRows<1> term_rows() const {
+    StridedRows<1> loss_rows() const {
         return {num_losses(), class_extent, {row_stride_input}, kWordsPerIndex<I>, inner_extent, inner_extent};
     }
     SmoothCrossEntropyRows<T> functor(const C* weight, const double* divisor) const {
@@ -190,7 +190,7 @@ struct WeightedCrossEntropy : WeightedCrossEntropyBase<I, T> {
         const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
         BK_TRY(transform_sum(launch, this->num_losses(), counted, 1, inputs(target), divisor));
         return dispatch_smoothing(this->functor(weight, divisor), [&](const auto& f) {
-            return row_loss(launch, mode == kReductionMean ? kReductionSum : mode, this->term_rows(), f, inputs(input),
+            return row_loss(launch, mode == kReductionMean ? kReductionSum : mode, this->loss_rows(), f, inputs(input),
                             words_of(target), out);
         });
     }
@@ -205,7 +205,7 @@ struct WeightedCrossEntropyBackward : WeightedCrossEntropyBase<I, T> {
     Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
                const Launch& launch) const {
         return dispatch_smoothing(this->functor(weight, divisor), [&](const auto& f) {
-            return cross_entropy_gradients(launch, this->reduction_mode, this->term_rows(), f, input, words_of(target, dy),
+            return cross_entropy_gradients(launch, this->reduction_mode, this->loss_rows(), f, input, words_of(target, dy),
                                            dinput, static_cast<T*>(nullptr), static_cast<C*>(nullptr));
         });
     }
@@ -235,7 +235,7 @@ struct CrossEntropyWithGradient : WeightedCrossEntropyBase<I, T> {
         const bool has_workspace = workspace_holds(launch, workspace_size());
         const ClassWeights<C> class_weights{this->class_extent, this->ignore_index, weight};
         BK_TRY(transform_sum(launch, this->num_losses(), class_weights, 1, inputs(target), divisor));
-        const StridedRows<1> rows = this->term_rows();
+        const StridedRows<1> rows = this->loss_rows();
         auto f = this->functor(weight, divisor);
         f.has_dy = dy != nullptr;
         const Launch no_workspace{nullptr, 0, launch.stream};
@@ -273,7 +273,7 @@ struct WeightedSoftCrossEntropyBase {
     int64_t results() const { return loss_numel(num_losses(), reduction_mode); }
 
 protected:
-    StridedRows<2> term_rows() const {
+    StridedRows<2> loss_rows() const {
         const int64_t item = class_extent * inner_extent;
         return {num_losses(), class_extent, {item, item}, 1, inner_extent, inner_extent};
     }
@@ -294,7 +294,7 @@ struct WeightedSoftCrossEntropy : WeightedSoftCrossEntropyBase<T> {
     Work work() const { return work_of_loss(this->num_losses(), this->reduction_mode); }
     size_t workspace_size() const { return row_loss_workspace<T>(this->num_losses(), this->reduction_mode); }
     Status run(const T* input, const T* target, const C* weight, T* out, const Launch& launch) const {
-        return row_loss(launch, this->reduction_mode, this->term_rows(), this->functor(weight, 1), inputs(input, target),
+        return row_loss(launch, this->reduction_mode, this->loss_rows(), this->functor(weight, 1), inputs(input, target),
                         inputs(), out);
     }
 };
@@ -307,7 +307,7 @@ struct WeightedSoftCrossEntropyBackward : WeightedSoftCrossEntropyBase<T> {
     Status run(const T* input, const T* target, const C* weight, const T* dy, T* dinput, T* dtarget,
                const Launch& launch) const {
         const int32_t mode = this->reduction_mode;
-        const StridedRows<2> rows = this->term_rows();
+        const StridedRows<2> rows = this->loss_rows();
         const auto f = this->functor(weight, reduction_scale<C>(this->num_losses(), mode));
         if (dtarget != nullptr)
             return row_gradients(launch, mode, rows, SoftCrossEntropyTargetRows<T>{f}, inputs(input, target), inputs(dy),

@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kStagedNormThreads)
     for (bool again = true; again; ++phase) {
         const R known = in_pass(moments, pass);
         Acc mine = known.identity();
-        int terms = 0;
+        int items = 0;
         bool has_started = false;
         staged.each([&](int slot, int64_t position) {
             staged.wait_for(slot);
@@ -243,12 +243,12 @@ __global__ void __launch_bounds__(kStagedNormThreads)
             has_started = true;
 #pragma unroll
             for (int i = 0; i < N; ++i) known.add(mine, 0, widen_lane(vec, i));
-            terms += N;
-            if (terms < kSettleInterval) return;
-            known.settle(mine, terms);
-            terms = 0;
+            items += N;
+            if (items < kSettleInterval) return;
+            known.settle(mine, items);
+            items = 0;
         });
-        known.settle(mine, terms);
+        known.settle(mine, items);
         all = combine_group(known, mine, grid.blocks, exchange, phase);
         stamp(known, all);
         again = phase == 0 && (pass = pass_of(moments, all)) > 0;

@@ -9,7 +9,7 @@
 enum { kSize = 1 << 20, kPattern = 0xA5, kRegisters = 8, kMost = 40 };
 
 /* Integers and pointers, then floating-point numbers as bits: in either order calling conventions of x86-64 and aarch64 pass
-   them in the same places, as long as all numbers fit registers. */
+   them in the same registers, as long as these suffice. */
 struct call {
     void (*function)(void);
     uint64_t integers[kMost];

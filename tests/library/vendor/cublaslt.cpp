@@ -48,11 +48,11 @@ struct Operand {
 };
 
 template <class S>
-void multiply(bool a_turned, bool b_turned, int64_t batch, bool has_bias, S alpha, S beta, void* workspace,
+void multiply(bool a_transposed, bool b_transposed, int64_t batch, bool has_bias, S alpha, S beta, void* workspace,
               bool expected = true) {
     const int64_t m = 6, n = 5, k = sizeof(S) == 8 ? 1024 : 9;  // from K = 1024 on a workspace is of use
-    Operand<S> a(batch, a_turned ? k : m, a_turned ? m : k, 3, a_turned, 1);
-    Operand<S> b(batch, b_turned ? n : k, b_turned ? k : n, 2, b_turned, 2);
+    Operand<S> a(batch, a_transposed ? k : m, a_transposed ? m : k, 3, a_transposed, 1);
+    Operand<S> b(batch, b_transposed ? n : k, b_transposed ? k : n, 2, b_transposed, 2);
     Operand<S> c(batch, m, n, 1, false, 3), d(batch, m, n, 4, false, 4);
     std::vector<S> bias;
     for (int64_t j = 0; j < n; ++j) bias.push_back(static_cast<S>(10 * j - 20));
@@ -115,12 +115,12 @@ int main(int, char** arguments) {
         return static_cast<int*>(dlsym(library, variable));
     };
     if (!strcmp(name, "layouts")) {
-        for (const bool a_turned : {false, true})
-            for (const bool b_turned : {false, true})
+        for (const bool a_transposed : {false, true})
+            for (const bool b_transposed : {false, true})
                 for (const int64_t batch : {1, 3})
                     for (const bool has_bias : {false, true}) {
-                        multiply<float>(a_turned, b_turned, batch, has_bias, 2, 0, nullptr);
-                        multiply<double>(a_turned, b_turned, batch, has_bias, 3, -2, scratch);
+                        multiply<float>(a_transposed, b_transposed, batch, has_bias, 2, 0, nullptr);
+                        multiply<double>(a_transposed, b_transposed, batch, has_bias, 3, -2, scratch);
                     }
     } else if (!strcmp(name, "once")) {
         for (int i = 0; i < 3; ++i) plain();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for libcublasLt: computes products of f32 and f64 by the descriptors of its C interface, column-major as it is.
- * What it is asked goes to standard output. */
+ * Calls are printed to standard output. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@ struct layout {
     int64_t type, rows, columns, pitch, count, offset;
 };
 struct matmul {
-    int64_t compute, scale, turn_a, turn_b, epilogue;
+    int64_t compute, scale, trans_a, trans_b, epilogue;
     const void* bias;
 };
 struct preference {
@@ -54,9 +54,9 @@ int cublasLtMatmulDescInit_internal(struct matmul* of, size_t size, int compute,
 
 int cublasLtMatmulDescSetAttribute(struct matmul* of, int attribute, const void* value, size_t size) {
     if (attribute == 3 && size == 4)
-        of->turn_a = *(const int32_t*)value;
+        of->trans_a = *(const int32_t*)value;
     else if (attribute == 4 && size == 4)
-        of->turn_b = *(const int32_t*)value;
+        of->trans_b = *(const int32_t*)value;
     else if (attribute == 7 && size == 4)
         of->epilogue = *(const uint32_t*)value;
     else if (attribute == 8 && size == sizeof(void*))
@@ -108,8 +108,8 @@ static double element(const void* data, int64_t type, int64_t i) {
 }
 
 /* [i, j] of op(matrix g) */
-static double of_matrix(const void* data, const struct layout* at, int64_t turned, int64_t g, int64_t i, int64_t j) {
-    return element(data, at->type, g * at->offset + (turned ? i * at->pitch + j : j * at->pitch + i));
+static double of_matrix(const void* data, const struct layout* at, int64_t is_transposed, int64_t g, int64_t i, int64_t j) {
+    return element(data, at->type, g * at->offset + (is_transposed ? i * at->pitch + j : j * at->pitch + i));
 }
 
 int cublasLtMatmul(void* handle, struct matmul* of, const void* alpha, const void* a, struct layout* a_at, const void* b,
@@ -119,9 +119,9 @@ int cublasLtMatmul(void* handle, struct matmul* of, const void* alpha, const voi
     printf("matmul type %lld compute %lld epilogue %lld workspace %zu%s\n", (long long)d_at->type, (long long)of->compute,
            (long long)of->epilogue, workspace_bytes, (uintptr_t)workspace % 256 ? " misaligned" : "");
     if (stub_failing) return stub_failing;
-    const int64_t m = d_at->rows, n = d_at->columns, k = of->turn_a ? a_at->rows : a_at->columns, type = d_at->type;
-    if (algo[0] != 42 || of->scale != type || (of->turn_a ? a_at->columns : a_at->rows) != m ||
-        (of->turn_b ? b_at->rows : b_at->columns) != n || (of->turn_b ? b_at->columns : b_at->rows) != k || c_at->rows != m ||
+    const int64_t m = d_at->rows, n = d_at->columns, k = of->trans_a ? a_at->rows : a_at->columns, type = d_at->type;
+    if (algo[0] != 42 || of->scale != type || (of->trans_a ? a_at->columns : a_at->rows) != m ||
+        (of->trans_b ? b_at->rows : b_at->columns) != n || (of->trans_b ? b_at->columns : b_at->rows) != k || c_at->rows != m ||
         c_at->columns != n || a_at->count != d_at->count || b_at->count != d_at->count || c_at->count != d_at->count)
         return 7;
     const double scale = element(alpha, type, 0), share = element(beta, type, 0);
@@ -130,16 +130,16 @@ int cublasLtMatmul(void* handle, struct matmul* of, const void* alpha, const voi
             for (int64_t i = 0; i < m; ++i) {
                 double z = 0;
                 for (int64_t l = 0; l < k; ++l)
-                    z += of_matrix(a, a_at, of->turn_a, g, i, l) * of_matrix(b, b_at, of->turn_b, g, l, j);
+                    z += of_matrix(a, a_at, of->trans_a, g, i, l) * of_matrix(b, b_at, of->trans_b, g, l, j);
                 z *= scale;
                 if (share != 0) z += share * of_matrix(c, c_at, 0, g, i, j);
                 if (of->epilogue & 4) z += element(of->bias, type, i);
                 if (of->epilogue & 2 && z < 0) z = 0;
-                const int64_t place = g * d_at->offset + j * d_at->pitch + i;
+                const int64_t index = g * d_at->offset + j * d_at->pitch + i;
                 if (type == 1)
-                    ((double*)d)[place] = z;
+                    ((double*)d)[index] = z;
                 else
-                    ((float*)d)[place] = (float)z;
+                    ((float*)d)[index] = (float)z;
             }
     return 0;
 }

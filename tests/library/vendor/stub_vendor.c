@@ -22,8 +22,8 @@ int stub_failing = 0;         /* what `create` and `set_stream` then answer */
 void (*stub_on_create)(void); /* called by `create` */
 
 static void say(const char* what) {
-    char line[64];
-    ssize_t done = write(1, line, (size_t)snprintf(line, sizeof line, "%s %s\n", TEXT(PREFIX), what));
+    char text[64];
+    ssize_t done = write(1, text, (size_t)snprintf(text, sizeof text, "%s %s\n", TEXT(PREFIX), what));
     (void)done;
 }
 
@@ -55,6 +55,6 @@ int NAME(Destroy)(void* handle) {
 int stub_new_function(int x) { return x + 1; }
 #endif
 
-/* As the destructors of a C++ library's objects: registered when it is loaded. */
+/* Registered when the library is loaded, as the destructors of a C++ library are. */
 static void unload(void) { say("unloaded"); }
 __attribute__((constructor)) static void load(void) { atexit(unload); }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark problems of all families. Modules have `benches(backend)` and UNMEASURED, rows without a problem.
+"""The benchmark problems of all families: a module for each, or a subfolder of modules. These have `benches(backend)`
+and UNMEASURED, rows without a problem.
 
 An op whose workspace only makes it faster is also measured without one. Some modules have `sweeps(backend)`, which
 `--sweep` measures: the same problems along one extent.
@@ -12,11 +13,11 @@ import importlib
 import pkgutil
 from collections.abc import Collection, Iterator
 
-from baracuda._optable import rows
+from baracuda._library.op_table import rows
 from tools.bench.problems import elementwise
 from tools.bench.record import Bench, Sweep, row_named
 
-MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
+MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f"{__name__}.")]
 FAMILIES = [module for module in MODULES if module is not elementwise and hasattr(module, "benches")]
 # Rows without a problem -> the reason. A test fails for a row that has neither.
 UNMEASURED: dict[str, str] = {k: v for module in MODULES for k, v in getattr(module, "UNMEASURED", {}).items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._optable import Row, rows
+from baracuda._library.op_table import Row, rows
 from tools.bench.elementwise import check, fill_of, function_of, parameter_of, torch_peers
 from tools.bench.record import LENGTHS, SIZES, Bench, Bound, Operand, Sweep, row_named
 from tools.oracle.numerics import PACKED

@@ -59,10 +59,10 @@ struct Mma {
         memcpy(words[lane], a, sizeof(a));
         memcpy(words[lane] + 4, b, sizeof(b));
         __syncwarp();
-        constexpr unsigned int kTerms = 32 / sizeof(T), kWords = sizeof(T) / 4;
+        constexpr unsigned int kElements = 32 / sizeof(T), kWords = sizeof(T) / 4;
         for (unsigned int v = 0; v < 4; ++v) {
             const unsigned int row = lane / 4 + v / 2 * 8, column = lane % 4 * 2 + v % 2;
-            T x[kTerms], y[kTerms];
+            T x[kElements], y[kElements];
             char *to_x = reinterpret_cast<char*>(x), *to_y = reinterpret_cast<char*>(y);
             if constexpr (kWords == 2) {
                 for (unsigned int t = 0; t < 4; ++t) {
@@ -75,7 +75,7 @@ struct Mma {
                     memcpy(to_y + 4 * t, &words[column * 4 + t % 4][4 + t / 4], 4);
                 }
             }
-            for (unsigned int t = 0; t < kTerms; ++t) d[v] += static_cast<Sum>(widen(x[t])) * static_cast<Sum>(widen(y[t]));
+            for (unsigned int t = 0; t < kElements; ++t) d[v] += static_cast<Sum>(widen(x[t])) * static_cast<Sum>(widen(y[t]));
         }
         __syncwarp();
     }

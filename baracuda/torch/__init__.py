@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions on arrays as operators of PyTorch: `baracuda.torch.gelu(x)`, `torch.ops.baracuda.gelu(x)`.
+
+They work with autograd, _autocast, torch.compile, torch.export, fake tensors and CUDA graphs: each has a schema, a fake
+(meta) kernel and, if it has a gradient, an autograd kernel. Operators are registered at first use; `register()`
+registers all. Tensors of mixed dtypes are promoted as in PyTorch, and Python numbers take the dtype of the tensors. A
+gradient that is not wanted (`needs`) is an empty tensor.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+import baracuda as bk
+from baracuda import functions
+from baracuda._arrays.frameworks import framework_of
+from baracuda._functions.dispatch import output_of
+from baracuda._functions.shape_rules.infer import infer_served
+from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError
+from baracuda.torch import _attention, _autocast, _concat
+from baracuda.torch._autograd import Differentiable
+from baracuda.torch._batches import batched
+
+_NAMESPACE = "baracuda"
+_library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+_lock = threading.RLock()
+_registering: set[str] = set()  # operators in registration, during which PyTorch looks them up
+_registered: dict[str, Any] = {}
+_TYPES = {
+    "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
+    "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
+    "repeat_dim": "int?", "reduce": "str", "split_offset": "SymInt",
+    **dict.fromkeys(("include_self", "include_last_offset", "scale_grad_by_freq"), "bool"), "rotary_dim": "int?",
+    **dict.fromkeys(("max_selected", "max_nz", "max_target_len"), "SymInt?"), "fill_bits": "Scalar",
+    **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
+    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
+    **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
+    **dict.fromkeys(("aligns_ends", "tokens_first"), "bool"),
+}  # fmt: skip
+_FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
+# Numbers that may be a single one or a sequence.
+_SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
+            "stride", "output_size")  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    spec = specs().get(name) if not name.startswith("_") else None
+    if spec is not None:
+        value = _made(spec)
+    elif name in _concat.FUNCTIONS:
+        value = _concat.made(name, _operator, _promoted)
+    elif name in _attention.NAMES:
+        value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, "register"})
+
+
+def register() -> None:
+    """Register all operators, for lookups by name in C++."""
+    for name in (*specs(), *_concat.SCHEMAS):
+        _operator(name)
+
+
+class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
+    """torch.ops.baracuda; it registers an operator at first use."""
+
+    __module__ = torch._ops._OpNamespace.__module__  # pickled operators refer to it
+
+    def __getattr__(self, name: str) -> Any:
+        with _lock:
+            is_ours = not name.startswith("_") and (name in specs() or name in _concat.SCHEMAS)
+            if is_ours and name not in _registering:
+                _operator(name)
+        return super().__getattr__(name)
+
+
+torch.ops.baracuda = _Namespace(_NAMESPACE)  # type: ignore[assignment, unused-ignore]
+
+
+def _operator(name: str) -> Any:
+    found = _registered.get(name)
+    if found is None:
+        with _lock:
+            if name not in _registering:
+                _registering.add(name)
+                if name in _concat.SCHEMAS:
+                    _concat.define(name, _library, _operator)
+                    _registered[name] = _found(name)
+                else:
+                    _define(specs()[name])
+            found = _registered[name]
+    return found
+
+
+def _found(name: str) -> Any:
+    """A registered operator."""
+    return torch._ops._OpNamespace.__getattr__(torch.ops.baracuda, name).default
+
+
+def _define(spec: Spec) -> None:
+    _library.define(_schema(spec), tags=(torch.Tag.pt2_compliant_tag,))
+    _library.impl(spec.name, _kernel(spec), "CompositeExplicitAutograd")
+    qualified = f"{_NAMESPACE}::{spec.name}"
+    torch.library.register_fake(qualified, _fake(spec), lib=_library)
+    _registered[spec.name] = _found(spec.name)
+    rule = Differentiable(spec, [each.name for each in _by_position(spec)], _operator)
+    _library.impl(spec.name, rule.kernel, "Autograd", with_keyset=True)
+    torch.library.register_vmap(qualified, batched(spec, _found(spec.name)), lib=_library)
+    _autocast.register(_library, spec, _registered[spec.name])
+
+
+# --- signatures -------------------------------------------------------------------------------------------------------
+
+
+def _schema(spec: Spec) -> str:
+    """gelu(Tensor x) -> Tensor"""
+    parts = [
+        f"Tensor {a.name}" if not a.number and a.default is REQUIRED else f"Tensor? {a.name}=None" if not a.number
+        else _parameter(spec, a) for a in _by_position(spec)
+    ]  # fmt: skip
+    named = [n for n in spec.numbers if n.default is not REQUIRED and n not in spec.by_position]
+    optional = [_parameter(spec, number) for number in named]
+    optional += ["bool[]? needs=None"] * spec.is_partial
+    results = ", ".join(["Tensor"] * len(spec.outputs))
+    arguments = ", ".join([*parts, *(["*"] if optional else []), *optional])
+    return f"{spec.name}({arguments}) -> {results if len(spec.outputs) == 1 else f'({results})'}"
+
+
+def _by_position(spec: Spec) -> tuple[Argument, ...]:
+    """Arguments that need no keyword, a number such as axis among them."""
+    return (*spec.positional, *spec.by_position)
+
+
+def _parameter(spec: Spec, number: Argument) -> str:
+    kind = _type(spec, number)
+    if number.name in _SEQUENCES:  # one number as well
+        kind = kind.replace("[]", "[1]")
+    return f"{kind} {number.name}" + ("" if number.default is REQUIRED else f"={_default(spec, number)}")
+
+
+def _type(spec: Spec, number: Argument) -> str:
+    if number.number in _TYPES:
+        return _TYPES[number.number]
+    param = next((p for p in spec.row.params if p.name == number.number), None)
+    if param is None:
+        return "int"
+    if param.role == "extent":
+        return "SymInt"
+    if number.default is None and param.dtype == "f32":
+        return "float?"
+    return "int" if param.dtype in ("i32", "i64", "u64") else "Scalar" if param.dtype.startswith("T") else "float"
+
+
+def _default(spec: Spec, number: Argument) -> str:
+    value = number.default
+    if number.name == "dtype":
+        return _FLOAT32[value]
+    if _type(spec, number) == "int[]":
+        return f"[{value}]"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _made(spec: Spec) -> Any:
+    """A function with the signature of the spec, which torch.compile traces."""
+    typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+    options = [n.name for n in spec.numbers if n.default is not REQUIRED]
+    given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
+                       *["needs=needs"] * spec.is_partial])  # fmt: skip
+    signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
+    lines = [f"def {spec.name}({signature}):"]
+    if len(typed) > 1:
+        lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
+    for number in spec.numbers:
+        if number.name == "dtype" and number.default is not REQUIRED:
+            lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
+        if number.name in _SEQUENCES and "[]" in _type(spec, number):
+            lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
+    lines.append(f"    return operator({given})")
+    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted, "float32": torch.float32}
+    exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
+    made = scope[spec.name]
+    made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
+    return made
+
+
+def _promoted(*arrays: Any) -> list[Any]:
+    """Tensors promoted to one dtype, also from Python numbers; None stays None."""
+    tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
+    if not tensors:
+        raise InvalidProblemError("none of the arguments is a tensor")
+    dtype, device = tensors[0].dtype, tensors[0].device
+    for other in tensors[1:]:
+        dtype = torch.promote_types(dtype, other.dtype)
+    return [None if array is None else _as_tensor(array, dtype, device) for array in arrays]
+
+
+def _as_tensor(array: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if isinstance(array, torch.Tensor):
+        return array if array.dtype is dtype else array.to(dtype)
+    if isinstance(array, float) and not dtype.is_floating_point:
+        raise InvalidProblemError(f"{array!r} is no number of {dtype}")
+    return torch.scalar_tensor(array, dtype=dtype, device=device)
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def _kernel(spec: Spec) -> Callable[..., Any]:
+    """The kernel for tensors with memory; it runs below autograd."""
+    function, partial = getattr(bk, spec.name), spec.is_partial
+
+    def kernel(*arguments: Any, **numbers: Any) -> Any:
+        with torch.no_grad():
+            results = function(*arguments, **numbers)
+            if partial and None in results:
+                like = arguments[0]
+                results = tuple([like.new_empty(0) if result is None else result for result in results])
+            return results
+
+    return kernel
+
+
+def _fake(spec: Spec) -> Callable[..., Any]:
+    """The fake kernel: results of the right shape and dtype, without memory."""
+
+    def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
+        given = {number.name: number.default for number in spec.numbers} | numbers
+        given |= {a.name: value for a, value in zip(_by_position(spec), arguments)}
+        arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
+        numbers = {number.name: given[number.name] for number in spec.numbers}
+        shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+        served, meta = infer_served(spec, shapes, numbers)
+        like = arguments[0]
+        results = []
+        for k, output in enumerate(served.outputs):
+            shape = meta.shapes[output.pointer] if needs is None or needs[k] else (0,)
+            results.append(like.new_empty(shape, dtype=_result_dtype(served, output, arrays, numbers)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return fake
+
+
+def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
+    slot, _, form = _dtype_of(spec, output.pointer).partition(".")
+    if "dtype" in numbers and slot in ("T", "U"):
+        given = numbers["dtype"]
+        return given if isinstance(given, torch.dtype) else torch.float32
+    if slot == "T":
+        typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+        found = next(
+            iter([arrays[a.name] for a in typed if a.pointer and a.name in arrays] or [arrays[typed[0].name]])
+        ).dtype
+        return torch.promote_types(found, torch.float32) if form else found
+    if slot == "U":
+        slot = output_of(spec.row).symbol
+    kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
+    native = framework_of(next(iter(arrays.values())))
+    assert native is not None
+    return native.native(kind, None)
+
+
+def _dtype_of(spec: Spec, pointer: str) -> str:
+    """An operand's dtype in the row; operands that C does not read have that of the result."""
+    return next((p.dtype for p in spec.row.params if p.name == pointer), "T")

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention over caches of 8-bit floats: by mma.sync, or row by row where the head dimension is too wide for it.
+#include "attention/flash/decode_rows.h"
+#include "attention/sm80/mma.h"
+
+namespace bk {
+
+template <class T, class KV>
+Status attention_decode(const Launch& launch, const AttentionForward<T, KV>& p) {
+    bool is_taken = false;
+    BK_TRY(attention_decode_mma(launch, p, &is_taken));
+    return is_taken ? Status::kOk : decode_by_rows(launch, p);
+}
+
+template <class T, class KV>
+size_t attention_decode_workspace(const AttentionForward<T, KV>& p) {
+    return attention_decode_mma_workspace(p);
+}
+
+#define BK_DECODE(T, KV)                                                             \
+    template Status attention_decode(const Launch&, const AttentionForward<T, KV>&); \
+    template size_t attention_decode_workspace(const AttentionForward<T, KV>&);
+
+BK_DECODE(f16, e4m3)
+BK_DECODE(f16, e5m2)
+BK_DECODE(bf16, e4m3)
+BK_DECODE(bf16, e5m2)
+
+#undef BK_DECODE
+
+}  // namespace bk
