@@ -340,9 +340,9 @@ _SHAPES = {
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
-    "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads of "
-    "q are a multiple of those of k and v. bias and mask broadcast to (batch, heads, queries, keys); slopes and sinks "
-    "are f32, an element a head, seed one of i64.",
+    "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads "
+    "of q are a multiple of those of k and v. bias and mask broadcast to (batch, heads, queries, keys); slopes and "
+    "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
     "serving": "Operands have the shapes of the description.",

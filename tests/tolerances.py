@@ -276,9 +276,9 @@ def sparsemax(e, f):
 
 @bound
 def attention(e, f):
-    """A sum of `count` products of probabilities, `divided` of whose magnitude comes with the roundings of a score: of a
-    sum over the head dimension, times an exponential. Kernels of 16 bits round probabilities to storage before the second
-    product, as the FlashAttention papers do; 3xTF32 drops a few parts in 2^22 of each product."""
+    """A sum of `count` products of probabilities, `divided` of whose magnitude comes with the roundings of a score: of
+    a sum over the head dimension, times an exponential. Kernels of 16 bits round probabilities to storage before the
+    second product, as the FlashAttention papers do; 3xTF32 drops a few parts in 2^22 of each product."""
     stored = 2 * f.s + 2.0**-16 if f.s != f.u else 16 * f.u
     return (1.2 * (e.count + 16) * f.u + stored) * e.magnitude + 2 * f.u * e.divided + f.tiny * (e.magnitude > 0)
 

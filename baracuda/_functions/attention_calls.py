@@ -99,8 +99,8 @@ class AttentionCalls:
     def scaled_dot_product_attention_backward(
         self, dy: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, is_causal: bool = False,
         scale: float | None = None, window: Window = None, softcap: float = 0.0, enable_gqa: bool = False,
-        dropout_p: float = 0.0, seed: Any = None, alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False,
-        layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False),
+        dropout_p: float = 0.0, seed: Any = None, alibi_slopes: Any = None, sinks: Any = None,
+        aligns_ends: bool = False, layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False),
     ) -> Any:  # fmt: skip
         given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
         given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)

@@ -23,8 +23,8 @@ FORMS = {
 
 
 def symbol_of(op: str, kind: str) -> str:
-    """The C function of an op; kind is run, can_implement, workspace_size or workspace_bytes. The functions of op_v2 are
-    op_run_v2, op_can_implement_v2 and so on."""
+    """The C function of an op; kind is run, can_implement, workspace_size or workspace_bytes. The functions of op_v2
+    are op_run_v2, op_can_implement_v2 and so on."""
     name, version = re.fullmatch(r"(.+?)(_v\d+)?", op).groups(default="")  # type: ignore[union-attr]
     return f"{PREFIX}{name}_{kind}{version}"
 

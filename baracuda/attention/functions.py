@@ -63,13 +63,14 @@ def scaled_dot_product_attention(
     divide its number.
 
     mask broadcasts to (batch, heads, queries, keys): of bool or u8 it says which keys to keep, else it is added. With
-    is_causal query i sees keys j <= i, also beside a mask; aligns_ends counts from the ends, so that the last query sees
-    the last key. window is (left, right), or a number for both: keys that far from the query are seen, -1 for all.
+    is_causal query i sees keys j <= i, also beside a mask; aligns_ends counts from the ends, so that the last query
+    sees the last key. window is (left, right), or a number for both: keys that far from the query are seen, -1 for all.
     Scores are softcap tanh(score / softcap) where softcap is not 0, and alibi_slopes[head] (j - i) is added. sinks are
     scores of one more key each head, of value 0. A query that sees no key gives 0.
 
-    dropout_p drops probabilities by the stream of seed, a number or an array of one i64: each has its own bits, whatever
-    the batch and the kernel. return_lse gives (y, lse), lse the logarithm of the sum of each row's exponentials, in f32, or f64 for f64.
+    dropout_p drops probabilities by the stream of seed, a number or an array of one i64: each has its own bits,
+    whatever the batch and the kernel. return_lse gives (y, lse), lse the logarithm of the sum of each row's
+    exponentials, in f32, or f64 for f64.
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """

@@ -90,8 +90,8 @@ class SdpaDescriptor(_DenseDescriptor):
 
 
 class SdpaPlan(_DensePlan):
-    """attn = softmax(scale q k^T + mask), y = attn v. mask is of the element type, and contiguous as attn is; q, k, v and y
-    may have any strides of batch, heads and rows, 0 too."""
+    """attn = softmax(scale q k^T + mask), y = attn v. mask is of the element type, and contiguous as attn is; q, k, v
+    and y may have any strides of batch, heads and rows, 0 too."""
 
     __slots__ = ()
     op = "sdpa_{T}"
@@ -106,7 +106,7 @@ class SdpaBackwardDescriptor(_DenseDescriptor):
 
 
 class SdpaBackwardPlan(_DensePlan):
-    """dscores_ws is left with the gradient of the mask. Where k or v has a head stride of 0 its gradient is added to:
+    """dscores_ws is left with the gradient of the mask. Where k or v has a head stride of 0 its gradient accumulates:
     clear it first."""
 
     __slots__ = ()
@@ -119,9 +119,9 @@ class FlashSdpaDescriptor(_DenseDescriptor):
 
 
 class FlashSdpaPlan(_DensePlan):
-    """y = softmax(scale q k^T + mask) v and lse, the logarithm of the sum of each row's exponentials, in the element type:
-    -inf of a row that sees no key. mask is f32, (batch_size, num_heads, query_len, key_len). Windows, a cap and slopes
-    are of Fa2SdpaPlan."""
+    """y = softmax(scale q k^T + mask) v and lse, the logarithm of the sum of each row's exponentials, in the element
+    type: -inf of a row that sees no key. mask is f32, (batch_size, num_heads, query_len, key_len). Windows, a cap and
+    slopes are of Fa2SdpaPlan."""
 
     __slots__ = ()
     op = "flash_sdpa_{T}"
@@ -190,8 +190,8 @@ class Fa2SdpaDescriptor(_WindowDescriptor):
 
 
 class Fa2SdpaPlan(_WindowPlan):
-    """Attention with grouped heads, windows, a cap and ALiBi; the last query sees the last key. lse is f32, +inf of a row
-    that sees no key; alibi_slopes f32, (batch_size, num_heads). Extents of 0 are refused."""
+    """Attention with grouped heads, windows, a cap and ALiBi; the last query sees the last key. lse is f32, +inf of a
+    row that sees no key; alibi_slopes f32, (batch_size, num_heads). Extents of 0 are refused."""
 
     __slots__ = ()
     op = "fa2_sdpa_{T}_v2"
@@ -258,9 +258,10 @@ class FlashSdpaVarlenDescriptor(_WindowDescriptor):
     scale: float = _scale()
 
     def validated(self) -> Any:
-        if self.d_k != self.d_v:
-            raise UnsupportedError(f"d_k is {self.d_k} and d_v {self.d_v}, must be equal")
-        return super().validated()
+        valid = super().validated()
+        if valid.d_k != valid.d_v:
+            raise UnsupportedError(f"d_k is {valid.d_k} and d_v {valid.d_v}, must be equal")
+        return valid
 
     @property
     def offsets(self) -> int:

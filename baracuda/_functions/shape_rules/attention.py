@@ -66,7 +66,8 @@ def dense(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     }  # fmt: skip
     extents: dict[str, Shape] = {
         "q": (batch, heads, q_len, d_k), "k": (batch, kv_heads, k_len, d_k), "v": (batch, kv_heads, k_len, d_v),
-        "y": (batch, heads, q_len, d_v), "lse": (batch, heads, q_len), "slopes": (heads,), "sinks": (heads,), "seed": (1,),
+        "y": (batch, heads, q_len, d_v), "lse": (batch, heads, q_len), "slopes": (heads,), "sinks": (heads,),
+        "seed": (1,),
     }  # fmt: skip
     extents |= dict.fromkeys(("bias", "mask", "dbias"), (batch, heads, q_len, k_len))
     extents |= {"dy": extents["y"], "dq": extents["q"], "dk": extents["k"], "dv": extents["v"], "dsinks": (heads,)}

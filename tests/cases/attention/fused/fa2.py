@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from ...model import Bad, Case, Expected, Problem
-from .oracle import Rules, backward, band, forward
+from .oracle import Rules, backward, forward, window_bounds
 
 # batch, num_heads, num_heads_k, seq_q, seq_k, head_dim
 SHAPES = {
@@ -47,7 +47,7 @@ def features(draw, batch, heads, slopes="", left=-1, right=-1, softcap=0.0):
 
 def rules_of(problem, slopes="", **more):
     s = problem.scalars
-    left, right = band(s["is_causal"], s.get("window_size_left", -1), s.get("window_size_right", -1))
+    left, right = window_bounds(s["is_causal"], s.get("window_size_left", -1), s.get("window_size_right", -1))
     given = slopes and slopes not in problem.null
     return Rules(
         scale=s["softmax_scale"], left=left, right=right, aligns_ends=True, softcap=s.get("softcap", 0.0),
@@ -281,18 +281,37 @@ GRADIENTS = dict.fromkeys(("dq", "dk", "dv"), "attention")
 
 def case(row, problems, reference, tolerance, bad):
     return Case(
-        row=row, problems=problems, reference=reference, tolerance=tolerance, plain="plain" if "plain" in problems else "small",
-        large="large", bad=bad, idle=(),
+        row=row, problems=problems, reference=reference, tolerance=tolerance,
+        plain="plain" if "plain" in problems else "small", large="large", bad=bad, idle=(),
     )  # fmt: skip
 
 
 CASES = (
-    case("fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, False)),
-    case("fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")),
-    case("fa2_sdpa_backward_{T}", both(dense(3)), dense_reference, GRADIENTS,
-         bad_calls(BACKWARD, POSITIVE, slopes="alibi_slopes_ptr")),
-    case("fa2_sdpa_varlen_{T}", varlen_problems(varlen(False)), varlen_reference, SIZED,
-         bad_calls((*FORWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr")),
-    case("fa2_sdpa_varlen_backward_{T}", varlen_problems(varlen(True)), varlen_reference, GRADIENTS,
-         bad_calls((*BACKWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr")),
-)  # fmt: skip
+    case(
+        "fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, False)
+    ),
+    case(
+        "fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")
+    ),
+    case(
+        "fa2_sdpa_backward_{T}",
+        both(dense(3)),
+        dense_reference,
+        GRADIENTS,
+        bad_calls(BACKWARD, POSITIVE, slopes="alibi_slopes_ptr"),
+    ),
+    case(
+        "fa2_sdpa_varlen_{T}",
+        varlen_problems(varlen(False)),
+        varlen_reference,
+        SIZED,
+        bad_calls((*FORWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr"),
+    ),
+    case(
+        "fa2_sdpa_varlen_backward_{T}",
+        varlen_problems(varlen(True)),
+        varlen_reference,
+        GRADIENTS,
+        bad_calls((*BACKWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr"),
+    ),
+)

@@ -8,7 +8,7 @@ from tools.oracle.numerics import COMPUTE, round_to
 from ...model import Bad, Case, Expected, Idle, Problem
 from .dense import SIXTEEN, steps_of
 from .fa2 import RAGGED, gather, of_sequence, offsets_of, sequences
-from .oracle import Rules, backward, band, dropout_factor, forward
+from .oracle import Rules, backward, dropout_factor, forward, window_bounds
 
 # batch, heads, kv_heads, q_len, k_len, d_k, d_v
 SHAPES = {
@@ -48,7 +48,7 @@ def rules_of(problem, **more):
     def given(name):
         return None if name in problem.null or name not in arrays else arrays[name].values
 
-    left, right = band(s["is_causal"], s["window_left"], s["window_right"])
+    left, right = window_bounds(s["is_causal"], s["window_left"], s["window_right"])
     return Rules(
         scale=s["scale"], left=left, right=right, aligns_ends=bool(s["aligns_ends"]), softcap=s["softcap"],
         slopes=given("slopes"), sinks=given("sinks"), bias=given("bias"), keep=given("mask"), **more,
@@ -141,8 +141,8 @@ def dense_reference(problem):
 
 
 VIEWS = {
-    "tokens_first": dict.fromkeys(STRIDED, {"order": (0, 2, 1)}),
-    "batch_inside": dict.fromkeys(STRIDED, {"order": (1, 2, 0), "gap": 3}),
+    "tokens_first": {name: {"order": (0, 2, 1)} for name in STRIDED},
+    "batch_inside": {name: {"order": (1, 2, 0), "gap": 3} for name in STRIDED},
     "flipped": {
         "q": {"flip": (2,)},
         "k": {"flip": (0, 2)},
@@ -343,7 +343,8 @@ GRADIENTS = ("dq", "dk", "dv")
 OFFSETS = ("cu_seqlens_q", "cu_seqlens_k")
 OF_FORWARD = {"y": "attention", "lse": "log_sum"}
 OF_BACKWARD = dict.fromkeys((*GRADIENTS, "dbias", "dsinks"), "attention")
-IDLE = tuple(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")) + (
+IDLE = (
+    *(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")),
     Idle("no_heads", {"heads": 0, "kv_heads": 0}),
 )
 IDLE_BACKWARD = (Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0}),
@@ -353,28 +354,55 @@ NO_BATCH = Bad("no_batch", 2, r"batch is 0, must be >= 1 where there are rows", 
 
 CASES = (
     Case(
-        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD, plain="plain",
-        large="large", bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
-                            *strides_bad(FORWARD, ("y",))),
+        row="attention_{T}",
+        problems=forward_problems(),
+        reference=dense_reference,
+        tolerance=OF_FORWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(WORDS),
+            *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
+            *strides_bad(FORWARD, ("y",)),
+        ),
         idle=IDLE,
     ),
     Case(
-        row="attention_backward_{T}", problems=backward_problems(), reference=dense_reference, tolerance=OF_BACKWARD,
-        plain="plain", large="large",
-        bad=(*choices_bad(WORDS), *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
-             *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS)),
+        row="attention_backward_{T}",
+        problems=backward_problems(),
+        reference=dense_reference,
+        tolerance=OF_BACKWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(WORDS),
+            *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
+            *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS),
+        ),
         idle=IDLE_BACKWARD,
     ),
     Case(
-        row="attention_varlen_{T}", problems=varlen_problems(varlen(False)), reference=varlen_reference,
-        tolerance=OF_FORWARD, plain="plain", large="large",
+        row="attention_varlen_{T}",
+        problems=varlen_problems(varlen(False)),
+        reference=varlen_reference,
+        tolerance=OF_FORWARD,
+        plain="plain",
+        large="large",
         bad=(*choices_bad(VARLEN), *pointers_bad((*FORWARD, *OFFSETS), ("slopes", "sinks", "seed", "lse")), NO_BATCH),
         idle=VARLEN_IDLE,
     ),
     Case(
-        row="attention_varlen_backward_{T}", problems=varlen_problems(varlen(True)), reference=varlen_reference,
-        tolerance=OF_BACKWARD, plain="plain", large="large",
-        bad=(*choices_bad(VARLEN), *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")), NO_BATCH,),
+        row="attention_varlen_backward_{T}",
+        problems=varlen_problems(varlen(True)),
+        reference=varlen_reference,
+        tolerance=OF_BACKWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(VARLEN),
+            *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")),
+            NO_BATCH,
+        ),
         idle=VARLEN_IDLE,
     ),
-)  # fmt: skip
+)

@@ -54,11 +54,11 @@ def from_weights_reference(problem):
         magnitude = size @ np.abs(right) * abs(factor)
         return Expected(left @ right * factor, np.float64(count + v.shape[-1]), magnitude, 0 * magnitude)
 
-    turned, turned_size = ds.swapaxes(2, 3), ds_size.swapaxes(2, 3)
+    ds_columns, size_columns = ds.swapaxes(2, 3), ds_size.swapaxes(2, 3)
     found = {
         "dscores_ws": Expected(ds, np.float64(v.shape[-1] + k_len), ds_size, 0 * ds_size),
         "dQ": expected(ds, ds_size, k, scale, k_len),
-        "dK": expected(turned, turned_size, q, scale, q_len),
+        "dK": expected(ds_columns, size_columns, q, scale, q_len),
         "dV": expected(p.swapaxes(2, 3), np.abs(p).swapaxes(2, 3), dy, 1.0, q_len),
     }
     for name in ("dK", "dV"):
