@@ -134,21 +134,6 @@ def gemm_3xtf32(e, f):
 
 
 @bound
-def served_attention(e, f):
-    """Weighted means of `count` values, of `magnitude` in sum: an error of a score, of `divided` units, is a relative
-    one of its weight and of the sum of weights; kernels of 16-bit dtypes round weights, which their sum does not
-    see."""
-    relative = 4 * f.u * np.asarray(e.divided) + 2 * f.s + 4 * (summation(e.count) + 4) * f.u
-    return relative * e.magnitude + f.tiny * (np.asarray(e.magnitude) > 0)
-
-
-@bound
-def attention_lse(e, f):
-    """Logarithm of a sum of exponentials of scores with `divided` units of error."""
-    return 2 * f.u * np.asarray(e.divided) + (summation(e.count) + 6) * f.u * e.magnitude
-
-
-@bound
 def mean(e, f):
     """The mean of a bag as a sum of quotients: each quotient is rounded, and the sum before it.
 
@@ -276,9 +261,10 @@ def sparsemax(e, f):
 
 @bound
 def attention(e, f):
-    """A sum of `count` products of probabilities, `divided` of whose magnitude comes with the roundings of a score: of
-    a sum over the head dimension, times an exponential. Kernels of 16 bits round probabilities to storage before the
-    second product, as the FlashAttention papers do; 3xTF32 drops a few parts in 2^22 of each product."""
+    """A sum of `count` products of probabilities, in one pass or of partial states. `divided` is their magnitude times
+    the roundings of a score, a sum over the head dimension, which is a relative error of a probability and of the sum
+    of all: hence twice. Kernels of 16 bits round probabilities to storage before the second product, and their sum does
+    not, as in the FlashAttention papers; 3xTF32 drops a few parts in 2^22 of each product."""
     stored = 2 * f.s + 2.0**-16 if f.s != f.u else 16 * f.u
     return (1.2 * (e.count + 16) * f.u + stored) * e.magnitude + 2 * f.u * e.divided + f.tiny * (e.magnitude > 0)
 

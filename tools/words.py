@@ -56,7 +56,8 @@ ALLOWED_IN = {
     "native/core/copy/": ("band", "bands"), "native/shape_layout/": ("band", "bands"),
     "tests/gpu_on_threads/copies.cpp": ("band", "bands"), "tools/bench/problems/indexing/moves.py": ("place",),
     "native/attention/": ("places", "band", "bands"), "native/reduce/": ("place",), "native/gemm/w4.h": ("strips",),
-    "baracuda/": ("strips",),
+    "tests/cases/attention/": ("band",), "tests/gpu_on_threads/attention": ("band", "bands"),
+    "tools/bench/problems/attention/": ("band", "bands"), "baracuda/": ("strips",),
 }  # fmt: skip
 # Written by tools/gen_abi.py from the op tables.
 GENERATED = ("include/baracuda_kernels.h",)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: functions as PyTorch and FlashAttention name them, and plans of dense, packed, paged and ring attention."""
+"""Attention: functions as PyTorch and FlashAttention name them; plans of dense, packed, paged and ring attention."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from cases.attention.fused.oracle import Rules, backward, forward, window_bounds
+from cases.attention.oracle import Rules, backward, forward, window_bounds
 
 RNG = np.random.default_rng(20)
 RULES = {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "attention/kv_cache_append_cuda.cuh"
-#include "attention/rotation.h"
+#include "attention/rope/rotation.h"
+#include "attention/serving/kv_cache_append_cuda.cuh"
 
 namespace bk {
 

@@ -18,17 +18,17 @@ BK_HD void product_tile(const HeadProducts<T>& p, int64_t b, int64_t g, int64_t 
     using C = compute_t<T>;
     C sums[kProductRows][kProductColumns] = {};
     const int64_t rows = std::min(kProductRows, p.m - i), columns = std::min(kProductColumns, p.n - j);
-    C of_b[kProductColumns] = {};
+    C b_row[kProductColumns] = {};
     for (int64_t h = g * p.summed; h < (g + 1) * p.summed; ++h)
         for (int64_t k = 0; k < p.k; ++k) {
             const T* const from = p.b.at(b, h, k, j);
             if (p.b.column == 1)
-                for (int64_t c = 0; c < columns; ++c) of_b[c] = widen(from[c]);
+                for (int64_t c = 0; c < columns; ++c) b_row[c] = widen(from[c]);
             else
-                for (int64_t c = 0; c < columns; ++c) of_b[c] = widen(from[c * p.b.column]);
+                for (int64_t c = 0; c < columns; ++c) b_row[c] = widen(from[c * p.b.column]);
             for (int64_t r = 0; r < rows; ++r) {
                 const C factor = widen(*p.a.at(b, h, i + r, k));
-                for (int64_t c = 0; c < kProductColumns; ++c) sums[r][c] += factor * of_b[c];
+                for (int64_t c = 0; c < kProductColumns; ++c) sums[r][c] += factor * b_row[c];
             }
         }
     for (int64_t r = 0; r < rows; ++r)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention: a module for each op table or two, and its formulas in float64."""
+"""Dense and packed attention: a module for each op table or two."""

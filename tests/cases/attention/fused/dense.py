@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ...model import Bad, Case, Idle, Problem
-from .oracle import Rules, forward, window_bounds
+from ..oracle import SIXTEEN, Rules, forward, window_bounds
 
 # batch, heads, q_len, k_len, d_k, d_v
 SHAPES = {
@@ -32,7 +32,6 @@ SHAPES = {
     "large": (2, 3, 70, 90, 40, 40),
 }
 EXTENTS = ("batch", "heads", "q_len", "k_len", "d_k", "d_v")
-SIXTEEN = ("f16", "bf16")
 
 
 def scalars_of(shape, **more):
@@ -223,7 +222,7 @@ def arbmask(draw, shape, lost=0.3, **scalars):
 
 
 def tree(draw):
-    """A draft tree of 7 nodes behind 9 verified tokens: a node sees these, itself and its ancestors."""
+    """A draft tree of 7 nodes after a verified prefix of 9 tokens: a node sees the prefix, itself and its ancestors."""
     problem = flash(draw, (2, 2, 7, 16, 8, 8))
     parents = (-1, 0, 0, 1, 1, 2, 5)
     mask = np.full((7, 16), -np.inf)

@@ -5,8 +5,8 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ...model import Bad, Case, Expected, Problem
-from .oracle import Rules, backward, forward, window_bounds
+from ...model import Bad, Case, Problem
+from ..oracle import Rules, backward, forward, gather, of_sequence, window_bounds
 
 # batch, num_heads, num_heads_k, seq_q, seq_k, head_dim
 SHAPES = {
@@ -193,30 +193,6 @@ def sequences(problem):
         yield b, slice(begin, begin + min(count, longest)), slice(begin_k, begin_k + min(count_k, longest_k))
 
 
-def of_sequence(x, rows):
-    """Rows [total, heads, d] of a sequence as [1, heads, rows, d]."""
-    return x[rows].swapaxes(0, 1)[None]
-
-
-def gather(problem, each, outputs):
-    """Expected values of all sequences from those of each; rows of none are 0, their lse is the empty one's."""
-    found = {}
-    for name, (own, is_key, empty) in outputs.items():
-        shape = problem.arrays[own].shape
-        parts = [np.full(shape, empty), *(np.zeros(shape) for _ in range(3))]
-        for rows, keys, result in each:
-            at, e = keys if is_key else rows, result[name]
-            fields = (e.value, e.count, e.magnitude, e.divided)
-            for part, field in zip(parts, fields):
-                field = np.broadcast_to(field, e.value.shape)[0]
-                if name == "lse":
-                    part[:, at] = field
-                else:
-                    part[at] = field.swapaxes(0, 1)
-        found[own] = Expected(*parts)
-    return found
-
-
 def varlen(is_backward):
     def make(draw, shape, is_causal=0, short=(0, 0), unowned=(0, 0), **options):
         q_lens, k_lens, h, hk, d = shape
@@ -287,31 +263,14 @@ def case(row, problems, reference, tolerance, bad):
 
 
 CASES = (
-    case(
-        "fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, False)
-    ),
-    case(
-        "fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED, bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")
-    ),
-    case(
-        "fa2_sdpa_backward_{T}",
-        both(dense(3)),
-        dense_reference,
-        GRADIENTS,
-        bad_calls(BACKWARD, POSITIVE, slopes="alibi_slopes_ptr"),
-    ),
-    case(
-        "fa2_sdpa_varlen_{T}",
-        varlen_problems(varlen(False)),
-        varlen_reference,
-        SIZED,
-        bad_calls((*FORWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr"),
-    ),
-    case(
-        "fa2_sdpa_varlen_backward_{T}",
-        varlen_problems(varlen(True)),
-        varlen_reference,
-        GRADIENTS,
-        bad_calls((*BACKWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr"),
-    ),
-)
+    case("fa2_sdpa_{T}", both(dense(1), has_features=False), dense_reference, SIZED,
+         bad_calls(FORWARD, POSITIVE, False)),
+    case("fa2_sdpa_{T}_v2", both(dense(2)), dense_reference, SIZED,
+         bad_calls(FORWARD, POSITIVE, slopes="alibi_slopes")),
+    case("fa2_sdpa_backward_{T}", both(dense(3)), dense_reference, GRADIENTS,
+         bad_calls(BACKWARD, POSITIVE, slopes="alibi_slopes_ptr")),
+    case("fa2_sdpa_varlen_{T}", varlen_problems(varlen(False)), varlen_reference, SIZED,
+         bad_calls((*FORWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr")),
+    case("fa2_sdpa_varlen_backward_{T}", varlen_problems(varlen(True)), varlen_reference, GRADIENTS,
+         bad_calls((*BACKWARD, *OFFSETS), VARLEN_POSITIVE, slopes="alibi_slopes_ptr")),
+)  # fmt: skip

@@ -6,9 +6,9 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE, round_to
 
 from ...model import Bad, Case, Expected, Idle, Problem
-from .dense import SIXTEEN, steps_of
-from .fa2 import RAGGED, gather, of_sequence, offsets_of, sequences
-from .oracle import Rules, backward, dropout_factor, forward, window_bounds
+from ..oracle import SIXTEEN, Rules, backward, dropout_factor, forward, gather, of_sequence, window_bounds
+from .dense import steps_of
+from .fa2 import RAGGED, offsets_of, sequences
 
 # batch, heads, kv_heads, q_len, k_len, d_k, d_v
 SHAPES = {
@@ -343,10 +343,7 @@ GRADIENTS = ("dq", "dk", "dv")
 OFFSETS = ("cu_seqlens_q", "cu_seqlens_k")
 OF_FORWARD = {"y": "attention", "lse": "log_sum"}
 OF_BACKWARD = dict.fromkeys((*GRADIENTS, "dbias", "dsinks"), "attention")
-IDLE = (
-    *(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")),
-    Idle("no_heads", {"heads": 0, "kv_heads": 0}),
-)
+IDLE = (*(Idle(f"no_{e}", {e: 0}) for e in ("batch", "q_len", "d_v")), Idle("no_heads", {"heads": 0, "kv_heads": 0}))
 IDLE_BACKWARD = (Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0}),
                  Idle("no_rows", {"q_len": 0, "k_len": 0}), Idle("no_elements", {"d_k": 0, "d_v": 0}))  # fmt: skip
 VARLEN_IDLE = (Idle("no_heads", {"heads": 0, "kv_heads": 0}),)

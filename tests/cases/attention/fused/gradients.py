@@ -6,6 +6,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from ...model import Bad, Case, Expected, Idle, Problem
+from ..oracle import backward, forward
 from .dense import (
     EXTENTS,
     SHAPES,
@@ -20,7 +21,6 @@ from .dense import (
     steps_of,
     values_of,
 )
-from .oracle import backward, forward
 
 OPERANDS = ("q", "k", "v", "attn", "dy", "dscores_ws", "dQ", "dK", "dV")
 GRADIENTS = ("dQ", "dK", "dV")
@@ -54,11 +54,11 @@ def from_weights_reference(problem):
         magnitude = size @ np.abs(right) * abs(factor)
         return Expected(left @ right * factor, np.float64(count + v.shape[-1]), magnitude, 0 * magnitude)
 
-    ds_columns, size_columns = ds.swapaxes(2, 3), ds_size.swapaxes(2, 3)
+    transposed, transposed_size = ds.swapaxes(2, 3), ds_size.swapaxes(2, 3)
     found = {
         "dscores_ws": Expected(ds, np.float64(v.shape[-1] + k_len), ds_size, 0 * ds_size),
         "dQ": expected(ds, ds_size, k, scale, k_len),
-        "dK": expected(ds_columns, size_columns, q, scale, q_len),
+        "dK": expected(transposed, transposed_size, q, scale, q_len),
         "dV": expected(p.swapaxes(2, 3), np.abs(p).swapaxes(2, 3), dy, 1.0, q_len),
     }
     for name in ("dK", "dV"):

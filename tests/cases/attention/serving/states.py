@@ -4,6 +4,7 @@
 import numpy as np
 
 from ...model import Bad, Case, Expected, Idle, Problem
+from ..oracle import Rules, Scores
 from .pages import pointer_bad
 
 # --- merges ----------------------------------------------------------------------------------------------------------
@@ -27,9 +28,10 @@ def merged(v, s, base2=True):
 def expected(v, s, names, base2=True):
     y, magnitude, lse = merged(v, s, base2)
     span = np.where(np.isinf(s) | np.isnan(s), 0, np.abs(s)).max(axis=0, initial=0)
+    size = 4 * (span + 1) + np.where(np.isfinite(lse), np.abs(lse), 0) + len(s)
     return {
-        names[0]: Expected(y, len(s), magnitude, span[..., None] * 4),
-        names[1]: Expected(lse, len(s), np.where(np.isfinite(lse), np.abs(lse), 0) + 1, span * 4),
+        names[0]: Expected(y, len(s), magnitude, 4 * span[..., None] * magnitude),
+        names[1]: Expected(lse, 0, size),
     }
 
 
@@ -145,26 +147,20 @@ def ring_step(draw, shape=(2, 3, 5, 9, 40), bases=(0, 0), is_causal=0, fresh=Fal
 
 def ring_step_reference(problem):
     value, s = {name: array.values for name, array in problem.arrays.items()}, problem.scalars
-    rows = (s["batch"], s["heads"], s["q_local"])
-    seen = np.ones((s["q_local"], s["k_chunk"]), bool)
-    if s["is_causal"]:
-        keys = s["k_global_base"] + np.arange(s["k_chunk"])
-        seen = keys[None] <= s["q_global_base"] + np.arange(s["q_local"])[:, None]
-    scores = np.where(seen, s["scale"] * value["q"] @ np.swapaxes(value["k_local"], 2, 3), -np.inf)
-    sizes = np.abs(s["scale"]) * np.abs(value["q"]) @ np.swapaxes(np.abs(value["k_local"]), 2, 3)
-    error = (s["d"] + 4) * np.where(seen, sizes, 0).max(axis=-1, initial=0)
-    m = np.maximum(value["m_acc"], scores.max(axis=-1, initial=-np.inf))
+    last = {"right": s["q_global_base"] - s["k_global_base"]} if s["is_causal"] else {}
+    scores = Scores(value["q"], value["k_local"], Rules(scale=s["scale"], **last))
+    m = np.maximum(value["m_acc"], scores.value.max(axis=-1, initial=-np.inf))
     shift = np.where(np.isfinite(m), m, 0)
-    factor, p = np.exp(value["m_acc"] - shift), np.exp(scores - shift[..., None])
+    factor, p = np.exp(value["m_acc"] - shift), np.exp(scores.value - shift[..., None])
     length = factor * value["l_acc"] + p.sum(axis=-1)
     o = factor[..., None] * value["o_acc"] + p @ value["v_local"]
     size = factor[..., None] * np.abs(value["o_acc"]) + p @ np.abs(value["v_local"])
-    error = error + np.abs(shift)
-    count = np.full(rows, s["k_chunk"] + 1)
+    error, count = scores.roughness[..., 0] + np.abs(shift), s["k_chunk"] + 1
     return {
-        "o_acc": Expected(o, count[..., None], size, error[..., None]), "l_acc": Expected(length, count, length, error),
-        "m_acc": Expected(m, 1, np.abs(shift), error),
-    }  # fmt: skip
+        "o_acc": Expected(o, count, size, size * error[..., None]),
+        "l_acc": Expected(length, count, length, length * error),
+        "m_acc": Expected(m, 0, error),
+    }
 
 
 def finalize(draw, shape=(2, 3, 5, 40), null=(), empty=False):
@@ -264,13 +260,13 @@ RING_EXTENTS = ("batch", "heads", "q_local", "k_chunk", "d")
 CASES = (
     Case(
         row="flashinfer_merge_state_in_place_{T}", problems=merge_problems(in_place), reference=in_place_reference,
-        tolerance={"v": "served_attention", "s": "attention_lse"}, plain="small", large="large",
+        tolerance={"v": "attention", "s": "log_sum"}, plain="small", large="large",
         bad=(*not_positive("seq_len", "num_heads", "head_dim"), *pointer_bad(("v", "s", "v_other", "s_other"))),
         idle=(),
     ),
     Case(
         row="flashinfer_merge_states_{T}", problems=merge_problems(sets, 2, 1, 5, 3, 4, 64), reference=sets_reference,
-        tolerance={"v_merged": "served_attention", "s_merged": "attention_lse"}, plain="small", large="large",
+        tolerance={"v_merged": "attention", "s_merged": "log_sum"}, plain="small", large="large",
         bad=(*not_positive("num_index_sets", "seq_len", "num_heads", "head_dim"),
              *pointer_bad(("v", "s", "v_merged", "s_merged"))),
         idle=(),
@@ -281,7 +277,7 @@ CASES = (
         | {"base2": lambda d: stacked(d, (3, 2, 8), "far", 3, 1),
            "no_lse": lambda d: stacked(d, (3, 2, 8), "near", 3, null=("y_lse",)),
            "no_states": lambda d: stacked(d, (3, 2, 8), "near", 0)},
-        reference=stacked_reference, tolerance={"y": "served_attention", "y_lse": "attention_lse"}, plain="small",
+        reference=stacked_reference, tolerance={"y": "attention", "y_lse": "log_sum"}, plain="small",
         large="large",
         bad=(*(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in ("num_states", "num_rows", "head_dim")),
              *pointer_bad(("values", "lse", "y"), ("y_lse",))),
@@ -312,7 +308,7 @@ CASES = (
             "large": lambda d: ring_step(d, (2, 3, 33, 200, 128)),
         },
         reference=ring_step_reference,
-        tolerance={"o_acc": "served_attention", "m_acc": "attention_lse", "l_acc": "served_attention"}, plain="small",
+        tolerance={"o_acc": "attention", "m_acc": "log_sum", "l_acc": "attention"}, plain="small",
         large="large",
         bad=(*(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in RING_EXTENTS),
              *pointer_bad(("q", "k_local", "v_local", "o_acc", "m_acc", "l_acc"))),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in float64 from its formulas, for one sequence of each batch: results, gradients and the sizes of errors.
+"""Attention in float64 from its formulas: results, gradients and the sizes of errors.
 
 Arrays are [batch, head, row, element]; query head h reads key-value head h // (heads // kv_heads).
 """
@@ -10,9 +10,10 @@ import numpy as np
 
 from tools.oracle import philox
 
-from ...model import Expected
+from ..model import Expected
 
 FAR = 1 << 40
+SIXTEEN = ("f16", "bf16")  # their exponentials may be approximations
 
 
 @dataclasses.dataclass
@@ -163,6 +164,34 @@ def backward(q, k, v, y, lse, dy, rules):
             size.sum((0, 2)),
             (size * rough[..., 0]).sum((0, 2)),
         )
+    return found
+
+
+# --- sequences in one tensor -----------------------------------------------------------------------------------------
+
+
+def of_sequence(x, rows):
+    """Rows [total, heads, d] of a sequence as [1, heads, rows, d]."""
+    return x[rows].swapaxes(0, 1)[None]
+
+
+def gather(problem, each, outputs, rows_first=False):
+    """Expected values of all sequences from those of each: (rows, keys, results by name). Rows of none are 0, their lse
+    is the empty one's; lse is [heads, total], or rows first."""
+    found = {}
+    for name, (own, is_key, empty) in outputs.items():
+        shape = problem.arrays[own].shape
+        parts = [np.full(shape, empty), *(np.zeros(shape) for _ in range(3))]
+        for rows, keys, result in each:
+            at, e = keys if is_key else rows, result[name]
+            fields = (e.value, e.count, e.magnitude, e.divided)
+            for part, field in zip(parts, fields):
+                field = np.broadcast_to(field, e.value.shape)[0]
+                if name == "lse" and not rows_first:
+                    part[:, at] = field
+                else:
+                    part[at] = field.swapaxes(0, 1)
+        found[own] = Expected(*parts)
     return found
 
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "attention/flash/problem.h"
-#include "attention/merge_states.h"
+#include "attention/serving/merge_states.h"
 #include "core/abi/operand.h"
 
 namespace bk {

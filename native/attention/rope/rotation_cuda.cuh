@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "attention/rotation.h"
+#include "attention/rope/rotation.h"
 #include "attention/tune.h"
 #include "core/math/fastdiv.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "attention/kv_cache_append.h"
+#include "attention/serving/kv_cache_append.h"
 
 namespace bk {
 

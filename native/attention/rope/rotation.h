@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "attention/angles.h"
+#include "attention/rope/angles.h"
 #include "core/abi/launch.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
@@ -93,7 +93,7 @@ Status rotate(const Launch& launch, const RotaryShape& shape, const Angles& angl
 }  // namespace bk
 
 #if BK_CUDA
-#include "attention/rotation_cuda.cuh"
+#include "attention/rope/rotation_cuda.cuh"
 #else
-#include "attention/rotation_cpu.h"
+#include "attention/rope/rotation_cpu.h"
 #endif

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "attention/kv_cache_append.h"
+#include "attention/serving/kv_cache_append.h"
 #include "core/math/fastdiv.h"
 
 namespace bk {

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "attention/merge_states.h"
+#include "attention/serving/merge_states.h"
 #include "core/abi/operand.h"
 
 namespace bk {

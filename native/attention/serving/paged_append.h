@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "attention/paged.h"
+#include "attention/serving/paged.h"
 #include "core/collectives/team.h"
 #include "core/types/vec.h"
 

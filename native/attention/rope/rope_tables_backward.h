@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "attention/rope_apply.h"
+#include "attention/rope/rope_apply.h"
 #include "core/collectives/team.h"
 #include "core/pointwise/pointwise.h"
 #include "core/types/vec.h"

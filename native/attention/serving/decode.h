@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "attention/paged.h"
+#include "attention/serving/paged.h"
 #include "core/collectives/team.h"
 
 namespace bk {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "attention/rotation.h"
+#include "attention/rope/rotation.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/operand.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "attention/rotation.h"
+#include "attention/rope/rotation.h"
 #include "core/compiler_cpu.h"
 
 namespace bk {
