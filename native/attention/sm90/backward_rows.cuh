@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(kRowsThreads) backward_statistics_kernel(const
     for (int r = thread; r < Tile::kRows; r += kRowsThreads) {
         float lse = INFINITY;
         if (first + r < q_len)
-            lse = static_cast<const float*>(f.lse.data)[at.batch * f.lse.batch + at.head * f.lse.head +
-                                                        (s.q_begin + first + r) * f.lse.row];
+            lse = static_cast<const float*>(
+                f.lse.data)[at.batch * f.lse.batch + at.head * f.lse.head + (s.q_begin + first + r) * f.lse.row];
         statistics[r] = fabsf(lse) == INFINITY ? INFINITY : lse * kLog2E;
     }
 }
@@ -130,8 +130,8 @@ __global__ void __launch_bounds__(kRowsThreads) convert_dq_kernel(const __grid_c
 template <class T, class Tile>
 Status start_backward_rows(const Launch& launch, const BackwardWgmma<T>& g) {
     const int64_t blocks = g.p.forward.batch * g.p.forward.heads * g.sequence_tiles;
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(kRowsThreads)},
-                         backward_statistics_kernel<T, Tile>, g);
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(kRowsThreads)}, backward_statistics_kernel<T, Tile>,
+                         g);
 }
 
 template <class T, class Tile>

@@ -53,10 +53,10 @@ struct BackwardWgmma {
     AttentionBackward<T> p;
     BackwardScratch scratch;
     BackwardMaps maps;
-    TileOrder order;   // tiles of keys of the key-value heads
-    int left, right;   // of the band
+    TileOrder order;     // tiles of keys of the key-value heads
+    int left, right;     // of the band
     int sequence_tiles;  // of queries, without offsets
-    bool is_ordered;   // dq is summed in the order of the keys
+    bool is_ordered;     // dq is summed in the order of the keys
 };
 
 // The first of a sequence's tiles of queries in the scratch.

@@ -162,8 +162,8 @@ BK_DEVICE void start_sum(float (&sums)[kD / 2], const uint32_t (&weights)[Tile::
 #pragma unroll
     for (int step = 0; step < Tile::kRows / 16; ++step) {
         const uint32_t a[4] = {weights[4 * step], weights[4 * step + 1], weights[4 * step + 2], weights[4 * step + 3]};
-        WgmmaRs<T, kD>::template run<true>(
-            sums, a, smem_descriptor(rows + step * (16 * kSwizzleBytes), Tile::kRows * kSwizzleBytes), 1);
+        WgmmaRs<T, kD>::template run<true>(sums, a,
+                                           smem_descriptor(rows + step * (16 * kSwizzleBytes), Tile::kRows * kSwizzleBytes), 1);
     }
     wgmma_commit();
 }
@@ -271,7 +271,8 @@ BK_DEVICE void consume(const BackwardWgmma<T>& g, const BackwardMemory<Tile>& me
     const uint32_t ds = shared_address(memory.ds);
     const uint32_t part_of_ds = ds + static_cast<uint32_t>(Tile::kSplitsRows ? warpgroup * (kKeys * kSwizzleBytes) : 0);
     const uint32_t part_of_k =
-        k + static_cast<uint32_t>(Tile::kSplitsRows ? 0 : warpgroup * (Tile::kDqColumns / kBoxElements * kKeys * kSwizzleBytes));
+        k +
+        static_cast<uint32_t>(Tile::kSplitsRows ? 0 : warpgroup * (Tile::kDqColumns / kBoxElements * kKeys * kSwizzleBytes));
     // Where this thread's row of the matrices of stmatrix is: rows of 64 queries, their 16 bytes exchanged by the swizzle.
     const int matrix_row = warpgroup * kWarpgroupRows + thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8;
     const uint32_t ds_row = ds + static_cast<uint32_t>(matrix_row * kSwizzleBytes + ((lane / 16 ^ lane % 8) * 16));
@@ -294,8 +295,8 @@ BK_DEVICE void consume(const BackwardWgmma<T>& g, const BackwardMemory<Tile>& me
         if (steps > 0) {
             const int shift = static_cast<int>(band_shift(f.rules.band, tile.s)), q_len = static_cast<int>(tile.s.q_len);
             const int keys_left = static_cast<int>(tile.s.k_len) - tile.index * kKeys;
-            const KeyBand band{tile.index * kKeys + warpgroup * kWarpgroupRows - shift, tile.index * kKeys + key_in_tile - shift,
-                               keys_left - key_in_tile, g.left, g.right};
+            const KeyBand band{tile.index * kKeys + warpgroup * kWarpgroupRows - shift,
+                               tile.index * kKeys + key_in_tile - shift, keys_left - key_in_tile, g.left, g.right};
             const bool has_neighbour = tile.s.q_begin + q_len < f.lengths.total_q;
             float scores[kRows / 2], dp[kRows / 2], dq[Tile::kDqColumns / 2];
             uint32_t p[kRows / 4], ds[kRows / 4];
@@ -325,8 +326,7 @@ BK_DEVICE void consume(const BackwardWgmma<T>& g, const BackwardMemory<Tile>& me
                     reinterpret_cast<const float2*>(memory.statistics + stage * (2 * kRows)) + lane % 4;
                 if constexpr (kHasLast) start_last_dq();
                 wait_for_phase(memory.q_full + stage, parity);
-                if (has_tail)
-                    zero_tail<kRows, Tile::kQBoxes>(memory.q + stage * Tile::kQBytes, q_len - row, thread, warpgroup);
+                if (has_tail) zero_tail<kRows, Tile::kQBoxes>(memory.q + stage * Tile::kQBytes, q_len - row, thread, warpgroup);
                 start_product<T, Tile, Tile::kDk>(scores, own_k, q_at);
                 if constexpr (kHasLast) {
                     wgmma_wait<1>();
@@ -404,8 +404,9 @@ BK_DEVICE void consume(const BackwardWgmma<T>& g, const BackwardMemory<Tile>& me
         const int64_t end = sequence_of(memory_lengths, stored.batch).k_len;
         store_keys<T, Tile::kDv>(g.p.dv, dv, stored.batch, stored.kv_head, stored.s.k_begin + key, stored.s.k_begin + end, 1.0f,
                                  static_cast<int>(f.d_v), lane);
-        store_keys<T, Tile::kDk>(g.p.dk, dk, stored.batch, stored.kv_head, stored.s.k_begin + key, stored.s.k_begin + end, f.rules.scale,
-                                 static_cast<int>(f.d_k), lane);
+        store_keys<T, Tile::kDk>(g.p.dk, dk, stored.batch, stored.kv_head, stored.s.k_begin + key, stored.s.k_begin + end,
+                                 f.rules.scale, static_cast<int>(f.d_k), lane);
+        __syncwarp();
         release(memory.tile_empty + tile_count % kSlots);
     }
 }
@@ -475,8 +476,8 @@ bool suits_wgmma_backward(const AttentionBackward<T>& p) {
                            rules.band.right >= 0 && f.lse.data != nullptr && !f.lse.is_element && !f.lse.is_base2;
     const bool is_addressed = suits_tma(f.q, f.d_k) && suits_tma(f.k, f.d_k) && suits_tma(f.v, f.d_v) &&
                               suits_tma(p.y, f.d_v) && suits_tma(p.dy, f.d_v) && suits_tma(p.dq, f.d_k) &&
-                              suits_tma(p.dk, f.d_k) && suits_tma(p.dv, f.d_v) && p.y.data != nullptr &&
-                              p.dy.data != nullptr && f.q.row > 0 && f.k.row > 0 && f.v.row > 0 && p.dy.row > 0;
+                              suits_tma(p.dk, f.d_k) && suits_tma(p.dv, f.d_v) && p.y.data != nullptr && p.dy.data != nullptr &&
+                              f.q.row > 0 && f.k.row > 0 && f.v.row > 0 && p.dy.row > 0;
     return is_served && is_addressed && lengths.q_len >= kFewestRows && lengths.k_len > 0 && lengths.q_len < kMostRows &&
            lengths.k_len < kMostRows && lengths.total_q < kMostRows && lengths.total_k < kMostRows &&
            std::abs(rules.band.shift) < kMostRows &&
