@@ -106,7 +106,7 @@ class SdpaBackwardDescriptor(_DenseDescriptor):
 
 
 class SdpaBackwardPlan(_DensePlan):
-    """dscores_ws is left with the gradient of the mask. Where k or v has a head stride of 0 its gradient is added to:
+    """dscores_ws is left with the gradient of the mask. Where k or v has a head stride of 0 its gradient accumulates:
     clear it first."""
 
     __slots__ = ()
@@ -258,9 +258,10 @@ class FlashSdpaVarlenDescriptor(_WindowDescriptor):
     scale: float = _scale()
 
     def validated(self) -> Any:
-        if self.d_k != self.d_v:
-            raise UnsupportedError(f"d_k is {self.d_k} and d_v {self.d_v}, must be equal")
-        return super().validated()
+        valid = super().validated()
+        if valid.d_k != valid.d_v:
+            raise UnsupportedError(f"d_k is {valid.d_k} and d_v {valid.d_v}, must be equal")
+        return valid
 
     @property
     def offsets(self) -> int:

@@ -66,9 +66,8 @@ def views_for(plan, form, strided):
             has_gaps = strided and form.is_strided(pointer)
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
             steps = form.strided.row.params if form.strided else ()
-            if has_gaps and any(
-                p.of == pointer.name and (p.role == "pitch" or p.name.endswith(("_s", "_h"))) for p in steps
-            ):
+            has_rows = any(p.of == pointer.name and p.role == "pitch" for p in steps)
+            if has_gaps and (has_rows or form.row.family == "attention"):
                 strides[-1] = 1  # elements of a row are contiguous
             views[operand.name] = raw(operand.extents, kinds[-1], (k + 1) << 20, strides=strides)
     return views

@@ -7,6 +7,7 @@
 #include "attention/flash/forward_simt.cuh"
 #include "attention/flash/problem.h"
 #include "attention/sm80/mma.h"
+#include "attention/sm90/backward_wgmma.h"
 #include "attention/sm90/forward_wgmma.h"
 
 namespace bk {
@@ -35,7 +36,8 @@ template <class T>
 Status attention_backward(const Launch& launch, const AttentionBackward<T>& p) {
     if constexpr (kHasTensorCores<T>) {
         bool is_taken = false;
-        BK_TRY(attention_backward_mma(launch, p, &is_taken));
+        BK_TRY(attention_backward_wgmma(launch, p, &is_taken));
+        if (!is_taken) BK_TRY(attention_backward_mma(launch, p, &is_taken));
         if (is_taken) return Status::kOk;
     }
     return attention_simt::backward(launch, p);
@@ -44,7 +46,8 @@ Status attention_backward(const Launch& launch, const AttentionBackward<T>& p) {
 template <class T>
 size_t attention_backward_workspace(const AttentionBackward<T>& p) {
     const size_t bytes = attention_simt::backward_workspace(p);
-    if constexpr (kHasTensorCores<T>) return std::max(bytes, attention_backward_mma_workspace(p));
+    if constexpr (kHasTensorCores<T>)
+        return std::max({bytes, attention_backward_mma_workspace(p), attention_backward_wgmma_workspace(p)});
     return bytes;
 }
 

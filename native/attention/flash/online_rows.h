@@ -128,7 +128,7 @@ private:
             for (int u = 0; u < count; ++u) sum += s.score[r][u];
             s.l[r] = s.l[r] * s.factor[r] + sum;
         }
-        const int groups = ceil_div(width, Team::kLanes);
+        const int groups = (width + Team::kLanes - 1) / Team::kLanes;
         for (int e = team.rank; e < item.rows * groups; e += team.size) {
             const int r = e / groups, begin = e % groups * Team::kLanes;
             const int lanes = width - begin < Team::kLanes ? width - begin : Team::kLanes;

@@ -80,7 +80,7 @@ struct MergeJob {
         using C = compute_t<T>;
         const int64_t n = item / p.teams_of_row, first = item % p.teams_of_row * p.heads_of_team;
         const int64_t heads = p.heads - first < p.heads_of_team ? p.heads - first : p.heads_of_team;
-        const int64_t groups = ceil_div<int64_t>(p.head_dim, Team::kLanes);
+        const int64_t groups = (p.head_dim + Team::kLanes - 1) / Team::kLanes;
         for (int64_t e = team.rank; e < heads * groups; e += team.size) {
             const int64_t h = first + e / groups, begin = e % groups * Team::kLanes;
             const int lanes = static_cast<int>(p.head_dim - begin < Team::kLanes ? p.head_dim - begin : Team::kLanes);

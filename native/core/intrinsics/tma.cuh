@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TMA loads (cp.async.bulk, cp.async.bulk.tensor) from global to shared memory, issued by one thread and signalled
-// through an mbarrier. sm_90 and newer.
+// through an mbarrier, and bulk stores in groups of the thread that issues them. sm_90 and newer.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,31 @@ BK_DEVICE void bulk_load(void* to, const void* from, int bytes, uint64_t* barrie
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(barrier))
         : "memory");
+}
+
+// Stores contiguous bytes of shared memory; size and addresses are multiples of 16.
+BK_DEVICE void bulk_store(void* to, const void* from, int bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)), "r"(bytes)
+                 : "memory");
+}
+
+// The same, added to the f32 values in global memory.
+BK_DEVICE void bulk_add(float* to, const void* from, int bytes) {
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
+                 "r"(shared_address(from)), "r"(bytes)
+                 : "memory");
+}
+
+BK_DEVICE void end_store_group() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Wait until at most the last kPending groups have not read their shared memory, or have not written global memory.
+template <int kPending>
+BK_DEVICE void wait_for_store_reads() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+template <int kPending>
+BK_DEVICE void wait_for_stores() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 // Multicasts the box to the same shared-memory offset in each block of the cluster whose bit is set in `blocks`, and

@@ -44,6 +44,12 @@ BK_DEVICE void keep_order(float (&registers)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(registers[i])::"memory");
 }
+// The same for A fragments, which a wgmma reads until wgmma_wait() ends it.
+template <int kCount>
+BK_DEVICE void keep_order(uint32_t (&registers)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
+}
 
 // Synchronises the 128 threads of one consumer warpgroup.
 BK_DEVICE void sync_warpgroup(int warpgroup) { asm volatile("bar.sync %0, 128;" ::"r"(warpgroup + 8) : "memory"); }

@@ -40,7 +40,7 @@ class Rules:
     empty: float = -np.inf
 
 
-def band(is_causal, left=-1, right=-1):
+def window_bounds(is_causal, left=-1, right=-1):
     """Windows of the C interface as bounds."""
     return (FAR if left < 0 else left), (0 if is_causal else FAR if right < 0 else right)
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ...model import Bad, Case, Idle, Problem
-from ..oracle import SIXTEEN, Rules, band, forward
+from ..oracle import SIXTEEN, Rules, forward, window_bounds
 
 # batch, heads, q_len, k_len, d_k, d_v
 SHAPES = {
@@ -59,7 +59,7 @@ def values_of(problem, *names):
 
 
 def rules_of(problem, **more):
-    left, right = band(problem.scalars["is_causal"])
+    left, right = window_bounds(problem.scalars["is_causal"])
     return Rules(scale=problem.scalars["scale"], left=left, right=right, **more)
 
 
@@ -280,25 +280,43 @@ def flash_case(row, problems, reference, bad):
 
 CASES = (
     Case(
-        row="sdpa_{T}", problems=sdpa_problems(), reference=sdpa_reference,
-        tolerance={"attn": "attention", "y": "attention"}, plain="plain", large="large",
-        bad=(*bad_calls(("q", "k", "v", "attn", "y")), *MASK_BAD), idle=IDLE,
+        row="sdpa_{T}",
+        problems=sdpa_problems(),
+        reference=sdpa_reference,
+        tolerance={"attn": "attention", "y": "attention"},
+        plain="plain",
+        large="large",
+        bad=(*bad_calls(("q", "k", "v", "attn", "y")), *MASK_BAD),
+        idle=IDLE,
     ),
     Case(
         row="sdpa_{T}_strided",
-        problems=strided_problems(strided(sdpa))
-        | {"plain": lambda d: strided(sdpa)(d, SHAPES["small"], has_mask=1)},
-        reference=sdpa_reference, tolerance={"attn": "attention", "y": "attention"}, plain="plain", large="large",
-        bad=(*bad_calls(("q", "k", "v", "attn", "y"), huge=False), *MASK_BAD, *STRIDED_BAD), idle=IDLE,
+        problems=strided_problems(strided(sdpa)) | {"plain": lambda d: strided(sdpa)(d, SHAPES["small"], has_mask=1)},
+        reference=sdpa_reference,
+        tolerance={"attn": "attention", "y": "attention"},
+        plain="plain",
+        large="large",
+        bad=(*bad_calls(("q", "k", "v", "attn", "y"), huge=False), *MASK_BAD, *STRIDED_BAD),
+        idle=IDLE,
     ),
     flash_case("flash_sdpa_{T}", flash_problems(), flash_reference, bad_calls(FLASH)),
     flash_case("flash_sdpa_sm89_{T}", flash_problems(), flash_reference, bad_calls(FLASH)),
-    flash_case("flash_sdpa_sm89_{T}_strided", strided_problems(strided(flash)), flash_reference,
-               (*bad_calls(FLASH, huge=False), *STRIDED_BAD)),
+    flash_case(
+        "flash_sdpa_sm89_{T}_strided",
+        strided_problems(strided(flash)),
+        flash_reference,
+        (*bad_calls(FLASH, huge=False), *STRIDED_BAD),
+    ),
     flash_case("sdpa_{T}_arbmask", both(arbmask) | {"tree": tree}, arbmask_reference, bad_calls((*FLASH, "mask"))),
-    flash_case("sdpa_{T}_block_sparse", block_problems(), block_reference, (
-        *bad_calls(FLASH, required=(*FLASH, "block_pattern")), ONE_BYTE,
-        Bad("no_block_size", 3, r"block_size is 0, must be >= 1", {"block_size": 0}, can=3),
-        Bad("negative_block_size", 3, r"block_size is -2, must be >= 1", {"block_size": -2, "batch": 0}, can=3),
-    )),
-)  # fmt: skip
+    flash_case(
+        "sdpa_{T}_block_sparse",
+        block_problems(),
+        block_reference,
+        (
+            *bad_calls(FLASH, required=(*FLASH, "block_pattern")),
+            ONE_BYTE,
+            Bad("no_block_size", 3, r"block_size is 0, must be >= 1", {"block_size": 0}, can=3),
+            Bad("negative_block_size", 3, r"block_size is -2, must be >= 1", {"block_size": -2, "batch": 0}, can=3),
+        ),
+    ),
+)

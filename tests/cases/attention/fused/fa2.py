@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from ...model import Bad, Case, Problem
-from ..oracle import Rules, backward, band, forward, gather, of_sequence
+from ..oracle import Rules, backward, forward, gather, of_sequence, window_bounds
 
 # batch, num_heads, num_heads_k, seq_q, seq_k, head_dim
 SHAPES = {
@@ -47,7 +47,7 @@ def features(draw, batch, heads, slopes="", left=-1, right=-1, softcap=0.0):
 
 def rules_of(problem, slopes="", **more):
     s = problem.scalars
-    left, right = band(s["is_causal"], s.get("window_size_left", -1), s.get("window_size_right", -1))
+    left, right = window_bounds(s["is_causal"], s.get("window_size_left", -1), s.get("window_size_right", -1))
     given = slopes and slopes not in problem.null
     return Rules(
         scale=s["softmax_scale"], left=left, right=right, aligns_ends=True, softcap=s.get("softcap", 0.0),

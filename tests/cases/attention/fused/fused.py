@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE, round_to
 
 from ...model import Bad, Case, Expected, Idle, Problem
-from ..oracle import SIXTEEN, Rules, backward, band, dropout_factor, forward, gather, of_sequence
+from ..oracle import SIXTEEN, Rules, backward, dropout_factor, forward, gather, of_sequence, window_bounds
 from .dense import steps_of
 from .fa2 import RAGGED, offsets_of, sequences
 
@@ -48,7 +48,7 @@ def rules_of(problem, **more):
     def given(name):
         return None if name in problem.null or name not in arrays else arrays[name].values
 
-    left, right = band(s["is_causal"], s["window_left"], s["window_right"])
+    left, right = window_bounds(s["is_causal"], s["window_left"], s["window_right"])
     return Rules(
         scale=s["scale"], left=left, right=right, aligns_ends=bool(s["aligns_ends"]), softcap=s["softcap"],
         slopes=given("slopes"), sinks=given("sinks"), bias=given("bias"), keep=given("mask"), **more,
@@ -351,31 +351,55 @@ NO_BATCH = Bad("no_batch", 2, r"batch is 0, must be >= 1 where there are rows", 
 
 CASES = (
     Case(
-        row="attention_{T}", problems=forward_problems(), reference=dense_reference, tolerance=OF_FORWARD,
-        plain="plain", large="large",
-        bad=(*choices_bad(WORDS), *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
-             *strides_bad(FORWARD, ("y",))),
+        row="attention_{T}",
+        problems=forward_problems(),
+        reference=dense_reference,
+        tolerance=OF_FORWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(WORDS),
+            *pointers_bad(FORWARD, ("bias", "mask", "slopes", "sinks", "seed", "lse")),
+            *strides_bad(FORWARD, ("y",)),
+        ),
         idle=IDLE,
     ),
     Case(
-        row="attention_backward_{T}", problems=backward_problems(), reference=dense_reference, tolerance=OF_BACKWARD,
-        plain="plain", large="large",
-        bad=(*choices_bad(WORDS),
-             *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
-             *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS)),
+        row="attention_backward_{T}",
+        problems=backward_problems(),
+        reference=dense_reference,
+        tolerance=OF_BACKWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(WORDS),
+            *pointers_bad(BACKWARD, ("bias", "mask", "slopes", "sinks", "seed", *GRADIENTS, "dbias", "dsinks")),
+            *strides_bad((*FORWARD, "dy", *GRADIENTS), GRADIENTS),
+        ),
         idle=IDLE_BACKWARD,
     ),
     Case(
-        row="attention_varlen_{T}", problems=varlen_problems(varlen(False)), reference=varlen_reference,
-        tolerance=OF_FORWARD, plain="plain", large="large",
+        row="attention_varlen_{T}",
+        problems=varlen_problems(varlen(False)),
+        reference=varlen_reference,
+        tolerance=OF_FORWARD,
+        plain="plain",
+        large="large",
         bad=(*choices_bad(VARLEN), *pointers_bad((*FORWARD, *OFFSETS), ("slopes", "sinks", "seed", "lse")), NO_BATCH),
         idle=VARLEN_IDLE,
     ),
     Case(
-        row="attention_varlen_backward_{T}", problems=varlen_problems(varlen(True)), reference=varlen_reference,
-        tolerance=OF_BACKWARD, plain="plain", large="large",
-        bad=(*choices_bad(VARLEN),
-             *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")), NO_BATCH),
+        row="attention_varlen_backward_{T}",
+        problems=varlen_problems(varlen(True)),
+        reference=varlen_reference,
+        tolerance=OF_BACKWARD,
+        plain="plain",
+        large="large",
+        bad=(
+            *choices_bad(VARLEN),
+            *pointers_bad((*BACKWARD, *OFFSETS), ("slopes", "sinks", "seed", *GRADIENTS, "dsinks")),
+            NO_BATCH,
+        ),
         idle=VARLEN_IDLE,
     ),
-)  # fmt: skip
+)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scaled_dot_product_attention and flash_attn_varlen on arrays, against float64."""
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from cases.attention.oracle import Rules, backward, forward, window_bounds
+
+RNG = np.random.default_rng(20)
+RULES = {
+    "plain": {}, "causal": {"is_causal": True}, "ends": {"is_causal": True, "aligns_ends": True},
+    "window": {"window": (3, 1)}, "one_window": {"window": 2}, "left": {"window": (4, -1), "aligns_ends": True},
+    "cap": {"softcap": 1.5}, "scale": {"scale": 0.3},
+}  # fmt: skip
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def rules_of(d, *, is_causal=False, window=None, aligns_ends=False, softcap=0.0, scale=None, **more):
+    left, right = window if isinstance(window, tuple) else (window, window) if window is not None else (-1, -1)
+    left, right = window_bounds(is_causal, left, right)
+    return Rules(scale or d**-0.5, left, right, aligns_ends, softcap, **more)
+
+
+@pytest.fixture(scope="module")
+def operands():
+    """q of 4 heads, k and v of 2."""
+    return normal(2, 4, 9, 16), normal(2, 2, 13, 16), normal(2, 2, 13, 8)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules(operands, name):
+    y, lse = bk.scaled_dot_product_attention(*operands, enable_gqa=True, return_lse=True, **RULES[name])
+    expected = forward(*operands, rules_of(16, **RULES[name]))
+    np.testing.assert_allclose(y, expected["y"].value, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lse, expected["lse"].value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (1, 13), (4, 1, 13), (2, 1, 9, 13), (2, 4, 9, 13)])
+def test_masks(operands, shape):
+    keep, bias = RNG.random(shape) < 0.6, normal(*shape)
+    kept = bk.scaled_dot_product_attention(*operands, keep, enable_gqa=True)
+    np.testing.assert_allclose(kept, forward(*operands, rules_of(16, keep=keep))["y"].value, rtol=1e-5, atol=1e-5)
+    biased = bk.scaled_dot_product_attention(*operands, bias, enable_gqa=True, is_causal=True)
+    expected = forward(*operands, rules_of(16, bias=bias, is_causal=True))["y"].value
+    np.testing.assert_allclose(biased, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients(operands):
+    bias, sinks, dy = normal(4, 1, 13), normal(4), normal(2, 4, 9, 8)
+    options = {"enable_gqa": True, "softcap": 2.0, "window": (5, 6), "sinks": sinks}
+    y, lse = bk.scaled_dot_product_attention(*operands, bias, return_lse=True, **options)
+    got = bk.scaled_dot_product_attention_backward(dy, *operands, y, lse, bias, needs=(True,) * 5, **options)
+    found = backward(*operands, y, lse, dy, rules_of(16, bias=bias, softcap=2.0, window=(5, 6), sinks=sinks))
+    for value, name in zip(got, ("dq", "dk", "dv", "dbias", "dsinks")):
+        expected = found[name].value
+        expected = expected.sum((0, 2))[:, None] if name == "dbias" else expected
+        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_layouts(operands):
+    """Rows before heads, and operands that are views."""
+    expected = bk.scaled_dot_product_attention(*operands, enable_gqa=True)
+    turned = [x.swapaxes(1, 2) for x in operands]
+    for given in (turned, [x.copy() for x in turned]):
+        y = bk.scaled_dot_product_attention(*given, enable_gqa=True, layout="bshd")
+        np.testing.assert_array_equal(y.swapaxes(1, 2), expected)
+    alone = bk.scaled_dot_product_attention(*[x[1] for x in operands], enable_gqa=True)
+    np.testing.assert_array_equal(alone, expected[1])
+
+
+def test_dropout(operands):
+    """A seed gives the same probabilities in every call; in the mean they are those without dropout."""
+    first, again, other = (
+        bk.scaled_dot_product_attention(*operands, enable_gqa=True, dropout_p=0.25, seed=seed) for seed in (3, 3, 4)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    ones = np.ones((4, 8, 64, 16), np.float32)
+    mean = bk.scaled_dot_product_attention(ones, ones, ones, dropout_p=0.25, seed=9).mean()
+    assert abs(mean - 1) < 0.02
+
+
+def test_varlen():
+    """Each sequence is as alone, with the last query at the last key."""
+    q_lens, k_lens = (5, 0, 9, 1), (7, 3, 4, 0)
+    q, k, v = normal(15, 4, 16), normal(14, 2, 16), normal(14, 2, 16)
+    cu = [np.concatenate([[0], np.cumsum(lens)]).astype(np.int32) for lens in (q_lens, k_lens)]
+    y, lse = bk.flash_attn_varlen(q, k, v, *cu, 9, 7, causal=True, window_size=(4, -1), return_softmax_lse=True)
+    dout = normal(15, 4, 16)
+    gradients = bk.flash_attn_varlen_backward(dout, q, k, v, y, lse, *cu, 9, 7, causal=True, window_size=(4, -1))
+    for b in range(4):
+        rows, keys = (slice(c[b], c[b + 1]) for c in cu)
+        one = [x[at].swapaxes(0, 1)[None] for x, at in ((q, rows), (k, keys), (v, keys), (y, rows), (dout, rows))]
+        rules = rules_of(16, is_causal=True, window=(4, -1), aligns_ends=True)
+        expected = forward(*one[:3], rules)
+        np.testing.assert_allclose(one[3], expected["y"].value, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(lse[None, :, rows], expected["lse"].value, rtol=1e-5, atol=1e-5)
+        found = backward(*one[:4], lse[None, :, rows], one[4], rules)
+        for name, gradient, at in zip(("dq", "dk", "dv"), gradients, (rows, keys, keys)):
+            value = gradient[at].swapaxes(0, 1)[None]
+            np.testing.assert_allclose(value, found[name].value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_empty_rows_and_lengths():
+    q = normal(1, 2, 3, 4)
+    nothing = bk.scaled_dot_product_attention(q, q[:, :, :0], q[:, :, :0])
+    np.testing.assert_array_equal(nothing, np.zeros_like(q))
+    assert bk.scaled_dot_product_attention(q[:, :, :0], q, q).shape == (1, 2, 0, 4)
+    keep = np.ones((3, 3), bool)
+    keep[1] = False
+    y, lse = bk.scaled_dot_product_attention(q, q, q, keep, return_lse=True)
+    assert (y[:, :, 1] == 0).all() and (lse[:, :, 1] == -np.inf).all() and (y[:, :, 0] != 0).all()
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({}, "q has 4 heads and k 2: enable_gqa"),
+    ({"enable_gqa": True, "layout": "sbhd"}, "layout is 'sbhd', must be one of bhsd, bshd"),
+    ({"enable_gqa": True, "window": (1, 2, 3)}, r"window is \(1, 2, 3\), must be"),
+    ({"enable_gqa": True, "window": -2}, "window"),
+    ({"enable_gqa": True, "dropout_p": 0.5}, "seed is None"),
+    ({"enable_gqa": True, "dropout_p": 1.0, "seed": 1}, "dropout"),
+    ({"enable_gqa": True, "softcap": -1.0}, "softcap"),
+])  # fmt: skip
+def test_refuses(operands, options, text):
+    with pytest.raises(bk.InvalidProblemError, match=text):
+        bk.scaled_dot_product_attention(*operands, **options)
+
+
+def test_refuses_shapes(operands):
+    q, k, v = operands
+    for wrong in ((q, k[:, :, :5], v), (q[..., :8], k, v), (q[0], k, v), (q[:1], k, v), (q[:, :3], k, v)):
+        with pytest.raises(bk.InvalidProblemError):
+            bk.scaled_dot_product_attention(*wrong, enable_gqa=True)
