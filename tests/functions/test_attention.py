@@ -64,8 +64,8 @@ def test_gradients(operands):
 def test_layouts(operands):
     """Rows before heads, and operands that are views."""
     expected = bk.scaled_dot_product_attention(*operands, enable_gqa=True)
-    turned = [x.swapaxes(1, 2) for x in operands]
-    for given in (turned, [x.copy() for x in turned]):
+    transposed = [x.swapaxes(1, 2) for x in operands]
+    for given in (transposed, [x.copy() for x in transposed]):
         y = bk.scaled_dot_product_attention(*given, enable_gqa=True, layout="bshd")
         np.testing.assert_array_equal(y.swapaxes(1, 2), expected)
     alone = bk.scaled_dot_product_attention(*[x[1] for x in operands], enable_gqa=True)

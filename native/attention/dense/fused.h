@@ -16,7 +16,7 @@ namespace bk {
 
 // lse of f64 is f64, of all other dtypes f32.
 template <class T>
-constexpr bool kIsF64 = std::is_same_v<T, double>;
+constexpr bool kHasF64Lse = std::is_same_v<T, double>;
 
 // Scalars and small operands of the rules.
 struct AttentionChoices {
@@ -160,7 +160,7 @@ private:
         p.k = of_k().view(k);
         p.v = of_v().view(v);
         p.y = of_y().view(y);
-        p.lse = dense_lse(extents(), lse, kIsF64<T>, -INFINITY);
+        p.lse = dense_lse(extents(), lse, kHasF64Lse<T>, -INFINITY);
         return p;
     }
 };
@@ -279,7 +279,7 @@ private:
         p.forward.q = of_q().view(q);
         p.forward.k = of_k().view(k);
         p.forward.v = of_v().view(v);
-        p.forward.lse = dense_lse(extents(), nullptr, kIsF64<T>, -INFINITY);
+        p.forward.lse = dense_lse(extents(), nullptr, kHasF64Lse<T>, -INFINITY);
         p.y = of_y().view(y);
         p.dy = of_dy().view(dy);
         return p;

@@ -55,7 +55,7 @@ protected:
         p.k = view(k, kv_heads, d_k);
         p.v = view(v, kv_heads, d_v);
         p.y = view(y, heads, d_v);
-        p.lse = {const_cast<compute_t<T>*>(lse), kIsF64<T>, false, -INFINITY, 0, total_q, 1};
+        p.lse = {const_cast<compute_t<T>*>(lse), kHasF64Lse<T>, false, -INFINITY, 0, total_q, 1};
         p.lengths.total_q = total_q;
         p.lengths.total_k = total_k;
         choices().add_to(&p.rules, nullptr, nullptr, nullptr);

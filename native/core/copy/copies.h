@@ -37,7 +37,7 @@ struct MappedAxis {
 constexpr int kMaxBands = 3;
 
 // Constraint least <= sum of slope * c over the band's axes <= most, which selects diagonals and windows.
-struct Band {
+struct DiagonalBand {
     int64_t least = -kMaxOperandBytes, most = kMaxOperandBytes;
 
     BK_HD bool has(int64_t sum) const { return sum >= least && sum <= most; }
@@ -55,7 +55,7 @@ struct MappedCopy {
     uint64_t value_high = 0;  // upper half for 16-byte elements
     int rank = 0;
     MappedAxis axis[kMaxRank];
-    Band band[kMaxBands];
+    DiagonalBand band[kMaxBands];
     const int64_t* start = nullptr;
     int start_axis = 0;
     int64_t limit = 0;

@@ -245,7 +245,7 @@ private:
 
     // Copies indices [first, end) of a row within `band`, which the outer axes have reduced; `from` is null if the row
     // has no source.
-    void copy_segments(Bits* to, const Bits* from, const Band& band, int64_t first, int64_t end) const {
+    void copy_segments(Bits* to, const Bits* from, const DiagonalBand& band, int64_t first, int64_t end) const {
         const MappedAxis& axis = copy().axis[copy().rank - 1];
         const AxisMap<uint64_t> map(axis, copy().pad_mode);
         const int64_t period = static_cast<int64_t>(map.period.divisor()), phase = static_cast<int64_t>(map.phase);

@@ -34,7 +34,7 @@ struct MappedKernelPlan {
     bool by_rows = false;  // `vectors`, and every row is whole vectors and as long as x's
     AddressRange reach;    // of x, gaps included
     int bands = 0;
-    Band band[kMaxBands];
+    DiagonalBand band[kMaxBands];
     const int64_t* start = nullptr;
     int start_axis = 0;
     int64_t unit = 1, limit = 0;  // in units of the merged axis of `start`

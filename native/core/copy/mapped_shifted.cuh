@@ -38,7 +38,7 @@ BK_DEVICE ShiftedRow shifted_row(const MappedShiftedPlan& plan, uint32_t row_ind
     const MappedRow row = mapped_row(plan.copy, row_index * plan.rows.extent.divisor(), 0, &along);
     int64_t begin = plan.rows.begin, end = row.exists ? plan.rows.end : 0;
     if (plan.copy.bands > 0) {
-        const Band& band = plan.copy.band[0];
+        const DiagonalBand& band = plan.copy.band[0];
         const int64_t sum = row.band[0];
         if (inner.slope == 0) {
             if (!band.has(sum)) end = 0;

@@ -65,7 +65,7 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer
 }
 
 // One axis of a tensor of four: its extent and its stride in elements.
-struct MappedAxis {
+struct TensorMapAxis {
     int64_t extent, stride;
 };
 
@@ -73,7 +73,7 @@ struct MappedAxis {
 // 128-byte swizzle. Data and strides are aligned to 16 bytes; an axis of extent 1 may have any stride. Returns false if no
 // such map exists.
 template <class E>
-bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, const MappedAxis (&outer)[3], int box_rows) {
+bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, const TensorMapAxis (&outer)[3], int box_rows) {
     const auto encode = tensor_map_encoder();
     if (encode == nullptr) return false;
     constexpr cuuint64_t kSize = sizeof(E), kMaxOperandBytes = cuuint64_t(1) << 40;

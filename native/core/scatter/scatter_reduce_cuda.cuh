@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(256)
     values[row] = static_cast<uint32_t>(row);
 }
 
-struct KeyRange {
+struct SortKeyRange {
     int64_t low, window;  // key = offset - low if that is in [0, window), else the sentinel
     int64_t step, targets, dropped;
 };
@@ -98,7 +98,7 @@ struct KeyRange {
 // Keys of elements [first, first + count) of the walk.
 template <class Ids, class Index>
 __global__ void __launch_bounds__(256)
-    scatter_element_keys_kernel(Ids index, Walk<3, Index> walk, KeyRange key_range, int64_t first, int64_t count,
+    scatter_element_keys_kernel(Ids index, Walk<3, Index> walk, SortKeyRange key_range, int64_t first, int64_t count,
                                 uint32_t* keys, uint32_t* values) {
     constexpr int kItems = 4;
     int64_t found[kItems], out[kItems];
@@ -148,7 +148,7 @@ Status scatter_elements_sorted(const Launch& launch, const Op& op, const Scatter
         for (int64_t first = 0; first < total; first += sort.count) {
             const int64_t count = std::min(sort.count, total - first);
             SortBuffers pairs = buffers.sort;
-            const KeyRange key_range{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
+            const SortKeyRange key_range{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
             const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(count, 1024))), dim3(256)};
             BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<Ids, Index>, index, walk, key_range, first, count,
                                  pairs.keys[0], pairs.values[0]));
