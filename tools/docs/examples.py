@@ -54,7 +54,8 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
         }),
         "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
         "attention_paged_fp8e5m2": ("attention_paged_fp8e4m3", {"E4M3": "E5M2"}),
-        "fa2_sdpa_v2": ("fa2_sdpa", {}),
+        "fa2_sdpa_v2": ("fa2_sdpa", {}), "sdpa_arbmask": ("flash_sdpa", {}),
+        "flashinfer_merge_state_in_place": ("flashinfer_merge_states", {}),
         "hyper_connection_f32": ("hyper_connection_bf16", {"bk.bf16": "bk.f32"}),
         "ring_attention_init": ("ring_attention_step", {}), "ring_attention_finalize": ("ring_attention_step", {}),
     }  # fmt: skip

@@ -304,8 +304,8 @@ def varlen(name, row, count, mean, heads, kv_heads, d, *, causal=True, bounds=LE
         arrays |= {f"d{x}": Operand(arrays[x].shape) for x in "qkv"}
     return Bench(
         name=f"attention varlen {name}", row=row, dtypes=("bf16",), scalars=s, arrays=arrays, workspace=True,
-        check=check_backward if is_backward else check_forward, torch=() if is_backward else (torch_varlen,), bounds=() if is_backward else bounds,
-        flops=flops * 5 // 2 if is_backward else flops,
+        check=check_backward if is_backward else check_forward, torch=() if is_backward else (torch_varlen,),
+        bounds=() if is_backward else bounds, flops=flops * 5 // 2 if is_backward else flops,
     )  # fmt: skip
 
 
@@ -325,7 +325,7 @@ def check_merge(problem):
 def merges(backend):
     states, count, d = (8, 1 << 18, 128) if backend == "cuda" else (8, 1 << 14, 128)
     yield Bench(
-        name="merge_attention_states", row="merge_attention_states_{T}", dtypes=("bf16",), check=check_merge,
+        name="merge of 8 states", row="merge_attention_states_{T}", dtypes=("bf16",), check=check_merge,
         scalars={"num_states": states, "num_rows": count, "head_dim": d, "is_base2": 0},
         arrays={"values": Operand((states, count, d), "normal"), "lse": Operand((states, count), "normal"),
                 "y": Operand((count, d)), "y_lse": Operand((count,))},

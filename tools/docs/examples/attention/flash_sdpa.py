@@ -13,6 +13,13 @@ y, lse = bk.empty((1, 1, 2, 2), bk.f32), bk.empty((1, 1, 2), bk.f32)
 plan.run(None, bk.workspace(plan), bk.FlashSdpaArgs(q=q, k=k, v=v, y=y, lse=lse))
 print(bk.download(y)[0, 0], bk.download(lse)[0, 0], sep="\n")  # query i sees the keys up to i
 
+# %% Plan with a mask
+hidden = -np.inf
+mask = bk.upload(np.array([[[[0, 0, 0], [hidden, 0, 0]]]], np.float32))  # added to the scores
+masked, sums = bk.empty((1, 1, 2, 2), bk.f32), bk.empty((1, 1, 2), bk.f32)
+plan.run(None, bk.workspace(plan), bk.FlashSdpaArgs(q=q, k=k, v=v, mask=mask, y=masked, lse=sums))
+print(bk.download(masked)[0, 0])  # the last query sees key 1 alone
+
 # %% Plan of the gradient
 back = bk.FlashSdpaBackwardPlan.select(None, bk.FlashSdpaBackwardDescriptor(**of))
 gradients = {"dq": bk.empty(q.shape, bk.f32), "dk": bk.empty(k.shape, bk.f32), "dv": bk.empty(v.shape, bk.f32)}
