@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from baracuda._library.param import symbol_of
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, workspace_size
 from harness.child import child_environment
@@ -35,8 +36,8 @@ def stack_of(tmp_path_factory):
     return function
 
 
-def address_of(library, name):
-    return int(library.ffi.cast("uintptr_t", library.ffi.addressof(library.lib, f"baracuda_kernels_{name}")))
+def address_of(library, symbol):
+    return int(library.ffi.cast("uintptr_t", library.ffi.addressof(library.lib, symbol)))
 
 
 def call_of(library, prepared):
@@ -54,7 +55,7 @@ def call_of(library, prepared):
         workspace, nbytes = prepared.arguments[-2:]
         integers += [int(library.ffi.cast("uintptr_t", workspace)), nbytes]
     integers.append(0)
-    call = Call(function=address_of(library, f"{prepared.op}_run"))
+    call = Call(function=address_of(library, symbol_of(prepared.op, "run")))
     call.integers[: len(integers)] = integers
     call.numbers[: len(numbers)] = numbers
     return call
@@ -100,7 +101,7 @@ def instances(row):
 @pytest.mark.parametrize("name", ROWS)
 def test_a_call_takes_little_stack(library, stack_of, one_thread, name):
     row, case = ROWS[name], CASES[name]
-    alone = stack_of(ctypes.byref(Call(function=address_of(library, "abi_version"))))
+    alone = stack_of(ctypes.byref(Call(function=address_of(library, "baracuda_kernels_abi_version"))))
     assert 0 < alone < MOST
     taken = {}
     for op in instances(row):

@@ -11,6 +11,7 @@ from baracuda import composites, concatenation, functions
 from baracuda._cli.describe import describe, find
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import ops, rows
+from baracuda._library.param import symbol_of
 from harness import ROOT
 from harness.child import child_environment
 
@@ -30,7 +31,7 @@ def test_what_it_says_of_every_op(library):
             assert any(line.split()[:1] == [param.name] and param.shape in line for line in lines), param.name
         start = next(i for i, line in enumerate(lines) if line.startswith("  int32_t baracuda_kernels_"))
         prototype = " ".join(" ".join(lines[start:]).split())
-        assert f"_{op.name}_run(" in prototype
+        assert f" {symbol_of(op.name, 'run')}(" in prototype
         assert f"BARACUDA_API {prototype}" in HEADER
 
 

@@ -12,6 +12,7 @@ import pytest
 import baracuda as bk
 from baracuda import _oplist
 from baracuda._library import loader, op_table
+from baracuda._library.param import symbol_of
 from harness.child import child_environment
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -62,7 +63,7 @@ def test_library_describes_itself(library):
     assert len(symbols) == len(set(symbols)) == library.lib.baracuda_kernels_symbol_count()
     assert "baracuda_kernels_abi_version" in symbols
     for op in op_table.ops():
-        assert f"baracuda_kernels_{op}_run" in symbols
+        assert symbol_of(op, "run") in symbols
         assert library.function(op) is library.function(op)
 
 
