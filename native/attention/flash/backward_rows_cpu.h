@@ -13,7 +13,7 @@ namespace bk::attention_cpu {
 template <class T>
 struct BackwardRows {
     using C = compute_t<T>;
-    static constexpr int64_t kColumns = 512, kKeys = 4;
+    static constexpr int64_t kColumns = 192, kKeys = 4;
 
     const AttentionBackward<T>& p;
     uint64_t seed;

@@ -19,7 +19,7 @@ struct ForwardTiles {
     using Rows = KeyRows<Tile, T>;
     static constexpr int kMr = Tile::kMr, kNr = Tile::kNr;
     static constexpr int64_t kMostKeys = 128 / (2 * kMr) * (2 * kMr), kRows = 192 / kNr * kNr;
-    static constexpr int64_t kStackBytes = 96 * 1024;
+    static constexpr int64_t kStackBytes = 24 * 1024;
 
     const AttentionForward<T>& p;
     uint64_t seed;

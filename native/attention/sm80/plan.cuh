@@ -46,7 +46,7 @@ inline Partials carve_partials(Carver* carver, int64_t items, const Partials& pl
     return partials;
 }
 
-// The fewest splits that keep the chip at least 85 % as busy as the best number does (Flash-Decoding's rule), where
+// The fewest splits that keep the chip at least 95 % as busy as the best number does (after Flash-Decoding), where
 // `resident` blocks run at a time and a split has at least `least` keys.
 inline int splits_of(int64_t blocks, int64_t resident, int64_t k_len, int64_t least) {
     const auto most = static_cast<int>(clamp_row(ceil_div(k_len, least), 1, kMaxSplits));
@@ -57,7 +57,7 @@ inline int splits_of(int64_t blocks, int64_t resident, int64_t k_len, int64_t le
     double best = 0;
     for (int splits = 1; splits <= most; ++splits) best = efficiency(splits) > best ? efficiency(splits) : best;
     int splits = 1;
-    while (splits < most && efficiency(splits) < 0.85 * best) ++splits;
+    while (splits < most && efficiency(splits) < 0.95 * best) ++splits;
     return splits;
 }
 
