@@ -11,10 +11,12 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
+#include "core/abi/operand.h"
 #include "core/collectives/team.h"
 #include "core/math/limits.h"
 #include "core/math/math.h"
 #include "core/types/dtype.h"
+#include "core/types/vec.h"
 
 namespace bk {
 
@@ -29,6 +31,7 @@ BK_COLD inline Status require_extents(std::initializer_list<NamedExtent> extents
 template <class T>
 struct MergedStates {
     using C = compute_t<T>;
+    static constexpr int kLanes = kVectorLanes<T>;
 
     int64_t count, rows, heads, head_dim;
     int64_t state, row;
@@ -40,6 +43,7 @@ struct MergedStates {
     float* y_lse;  // may be null
     bool is_base2;
     int64_t heads_of_team = 1, teams_of_row = 1;
+    bool has_vectors = false;  // rows of values are aligned to a vector
 
     BK_HD int64_t at(int64_t s, int64_t n, int64_t h) const { return s * state + n * row + h; }
     BK_HD float lse_of(int64_t s, int64_t n, int64_t h) const {
@@ -80,20 +84,35 @@ struct MergeJob {
         using C = compute_t<T>;
         const int64_t n = item / p.teams_of_row, first = item % p.teams_of_row * p.heads_of_team;
         const int64_t heads = p.heads - first < p.heads_of_team ? p.heads - first : p.heads_of_team;
-        const int64_t groups = (p.head_dim + Team::kLanes - 1) / Team::kLanes;
-        for (int64_t e = team.rank; e < heads * groups; e += team.size) {
-            const int64_t h = first + e / groups, begin = e % groups * Team::kLanes;
-            const int lanes = static_cast<int>(p.head_dim - begin < Team::kLanes ? p.head_dim - begin : Team::kLanes);
+        constexpr int kLanes = MergedStates<T>::kLanes;
+        const auto groups = static_cast<uint32_t>((p.head_dim + kLanes - 1) / kLanes);
+        for (auto e = static_cast<uint32_t>(team.rank); e < heads * groups; e += static_cast<uint32_t>(team.size)) {
+            const int64_t h = first + e / groups, begin = int64_t{e % groups} * kLanes;
+            const int lanes = static_cast<int>(p.head_dim - begin < kLanes ? p.head_dim - begin : kLanes);
             const auto total = p.total(n, h);
-            C sum[Team::kLanes] = {};
+            C sum[kLanes] = {};
             for (int64_t s = 0; s < p.count; ++s) {
                 const C weight = p.weight(p.lse_of(s, n, h), total.largest);
                 if (weight == 0) continue;
                 const T* v = p.value_of(s, n, h) + begin;
-                for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
+                if (p.has_vectors) {
+                    const Vec<T, kLanes> vector = load<kLanes>(v);
+                    BK_UNROLL
+                    for (int lane = 0; lane < kLanes; ++lane) sum[lane] += weight * widen(vector.lane[lane]);
+                } else {
+                    for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
+                }
             }
             T* y = p.y + (n * p.heads + h) * p.head_dim + begin;
-            for (int lane = 0; lane < lanes; ++lane) y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
+            if (p.has_vectors) {
+                Vec<T, kLanes> vector;
+                BK_UNROLL
+                for (int lane = 0; lane < kLanes; ++lane)
+                    vector.lane[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
+                store(y, vector);
+            } else {
+                for (int lane = 0; lane < lanes; ++lane) y[lane] = narrow<T>(total.sum == 0 ? C(0) : sum[lane] / total.sum);
+            }
         }
         team.sync();
         if (p.y_lse == nullptr) return;
@@ -108,6 +127,9 @@ template <class T>
 Status merge_states(const Launch& launch, MergedStates<T> p) {
     p.heads_of_team = std::clamp<int64_t>(2048 / std::max<int64_t>(p.head_dim, 1), 1, p.heads);
     p.teams_of_row = ceil_div(p.heads, p.heads_of_team);
+    p.has_vectors = p.head_dim % MergedStates<T>::kLanes == 0;
+    for (const T* values : {p.v, p.other_v, static_cast<const T*>(p.y)})
+        p.has_vectors = p.has_vectors && is_aligned(values, kVectorBytes);
     return run_teams(launch, p.rows * p.teams_of_row, p.heads_of_team * p.head_dim * (p.count + 1) * size_of<T>(),
                      MergeJob<T>{p});
 }
