@@ -19,16 +19,34 @@ namespace bk::attention_cpu {
 
 // Chunks of the keys, each a multiple of kKeys keys.
 struct KeyChunks {
-    static constexpr int64_t kLeastKeys = 480, kMost = 8, kTasks = 64;
+    static constexpr int64_t kLeastKeys = 512, kMost = 8, kTasks = 64;
+    static constexpr int64_t kMostBytes = int64_t{64} << 20;  // of the parts of dQ
     int64_t keys, count;
 
+    // `size`: bytes of an element of a part.
     template <class T>
-    static KeyChunks of(const AttentionForward<T>& f, int64_t tile) {
-        const int64_t k_len = std::max<int64_t>(f.lengths.k_len, 1);
+    static KeyChunks of(const AttentionForward<T>& f, int64_t tile, int64_t size) {
+        const int64_t k_len = std::max<int64_t>(f.lengths.k_len, 1), part = dq_elements(f) * size;
         const int64_t by_tasks = f.is_batch_invariant ? 1 : ceil_div(kTasks, f.batch * f.kv_heads);
-        const int64_t count = std::min(std::min(kMost, by_tasks), std::max<int64_t>(k_len / kLeastKeys, 1));
-        const int64_t keys = ceil_div(ceil_div(k_len, count), tile) * tile;
+        const int64_t most = clamp_row(std::min(by_tasks, kMostBytes / std::max<int64_t>(part, 1)), 1, kMost);
+        const int64_t keys = ceil_div(std::max(ceil_div(k_len, most), std::min(k_len, kLeastKeys)), tile) * tile;
         return {keys, ceil_div(k_len, keys)};
+    }
+    template <class T>
+    static int64_t dq_elements(const AttentionForward<T>& f) {
+        return f.batch * f.heads * f.lengths.q_len * f.d_k;
+    }
+    // Bounds that never fall as an extent grows, unlike the numbers of of(): tasks, and bytes of the parts of dQ.
+    template <class T>
+    static int64_t most_tasks(const AttentionForward<T>& f) {
+        return f.batch * f.kv_heads * ceil_div(std::max<int64_t>(f.lengths.k_len, 1), kLeastKeys);
+    }
+    template <class T>
+    static int64_t most_part_bytes(const AttentionForward<T>& f, int64_t size) {
+        if (f.lengths.k_len <= kLeastKeys) return 0;
+        const int64_t heads = std::min(f.batch * f.kv_heads, kTasks - 1);
+        const int64_t parts = std::min(kMost * heads, kTasks + heads), group = f.heads / f.kv_heads;
+        return std::min(parts * group * f.lengths.q_len * f.d_k * size, kMostBytes) / 64 * 64 + 64;
     }
 };
 
@@ -447,15 +465,17 @@ struct BackwardTiles {
 template <class T, class Tile>
 BackwardTiles<T, Tile> backward_tiles(const AttentionBackward<T>& p) {
     using Core = BackwardTiles<T, Tile>;
-    return {p, seed_of(p.forward.rules.dropout), KeyChunks::of(p.forward, Core::kKeys), nullptr};
+    return {p, seed_of(p.forward.rules.dropout), KeyChunks::of(p.forward, Core::kKeys, sizeof(typename Core::C)), nullptr};
 }
 
 template <class T, class Tile>
 size_t backward_tiles_bytes(const AttentionBackward<T>& p) {
     const AttentionForward<T>& f = p.forward;
-    const BackwardTiles<T, Tile> core{p, 0, KeyChunks::of(f, BackwardTiles<T, Tile>::kKeys), nullptr};
-    const int64_t slots = std::min(thread_count(), core.tasks());
-    return static_cast<size_t>(core.parts_bytes() + slots * core.scratch_at(nullptr).bytes) + 64;
+    using Core = BackwardTiles<T, Tile>;
+    constexpr int64_t kSize = sizeof(typename Core::C);
+    const Core core{p, 0, KeyChunks::of(f, Core::kKeys, kSize), nullptr};
+    const int64_t slots = std::min(thread_count(), KeyChunks::most_tasks(f));
+    return static_cast<size_t>(KeyChunks::most_part_bytes(f, kSize) + slots * core.scratch_at(nullptr).bytes) + 64;
 }
 
 // False if the workspace is too small for a thread.

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from cases.attention.serving.oracle import attend, visible
+from cases.attention.oracle import Rules, forward
 from cases.attention.serving.pages import Pages, offsets
 from cases.attention.serving.states import hyper, hyper_reference
 from cases.model import Draw
@@ -64,14 +64,26 @@ class Cache:
         return self.k[pages, head, slots], self.v[pages, head, slots]
 
 
+def attend(q, k, v, scale, seen):
+    """y, lse, weights and sums of |weight value| of one head, float64."""
+    found = forward(q[None, None], k[None, None], v[None, None], Rules(scale=scale, keep=seen))
+    y, lse, weights = (found[name] for name in ("y", "lse", "attn"))
+    return y.value[0, 0], lse.value[0, 0], weights.value[0, 0], y.magnitude[0, 0]
+
+
+def visible(rows, keys, is_causal):
+    """The last query sees the last key."""
+    return np.arange(keys) <= np.arange(rows)[:, None] + (keys - rows if is_causal else keys)
+
+
 def check(y, lse, q, rows_of, group, scale, dtype, *, is_causal=False, starts=None):
     """y and lse of base 2 [row, head, ...] against the formula; rows_of(b, kv head) gives keys and values."""
     for b in range(len(starts) - 1):
         at = slice(starts[b], starts[b + 1])
         for h in range(q.shape[1]):
             k, v = rows_of(b, h // group)
-            seen = visible(starts[b + 1] - starts[b], len(k), is_causal=is_causal)
-            value, natural, _, size, _ = attend(q[at, h], k, v, scale, seen)
+            seen = visible(starts[b + 1] - starts[b], len(k), is_causal)
+            value, natural, _, size = attend(q[at, h], k, v, scale, seen)
             assert np.all(np.abs(y[at, h] - value) <= BOUND[dtype] * (size + 1)), (b, h)
             np.testing.assert_allclose(lse[at, h], natural / np.log(2), atol=2e-5 * (1 + 40 * (dtype != "f32")))
 
@@ -220,7 +232,7 @@ def test_flash_decoding(device, dtype, batch, heads, kv_heads, keys, d):
     for b in range(batch):
         for h in range(heads):
             g = h // (heads // kv_heads)
-            value, _, wanted, total, _ = attend(q[b, h][None], k[b, :, g], v[b, :, g], 0.125, np.ones((1, keys), bool))
+            value, _, wanted, total = attend(q[b, h][None], k[b, :, g], v[b, :, g], 0.125, np.ones((1, keys), bool))
             assert np.all(np.abs(found[b, h] - value[0]) <= BOUND[dtype] * (total[0] + 1))
             np.testing.assert_allclose(weights[b, h], wanted[0], atol=1e-5)
     np.testing.assert_allclose(means, weights.mean(axis=1), atol=1e-6)
@@ -265,7 +277,7 @@ def test_ring_is_attention(device, dtype, order, is_causal):
     )
     for b in range(batch):
         for h in range(heads):
-            value, natural, _, size, _ = attend(q[b, h], k[b, h], v[b, h], 0.125, seen)
+            value, natural, _, size = attend(q[b, h], k[b, h], v[b, h], 0.125, seen)
             assert np.all(np.abs(device.values(y)[b, h] - value) <= BOUND[dtype] * (size + 1))
             np.testing.assert_allclose(device.values(lse)[b, h], natural, rtol=BOUND[dtype] * 2)
 
