@@ -128,6 +128,18 @@ private:
         slot_ = static_cast<int>(at.remainder);
     }
 
+    // Copies a chunk of whole rows: lanes have a vector each of the same few rows, then of the next ones.
+    BK_DEVICE void copy_whole(char* to, const KV* first, int64_t pitch) const {
+        constexpr int kRows = 32 / kVectors;
+        static_assert(32 % kVectors == 0 && kChunk % kRows == 0, "a copy of the warp has whole rows");
+        const int row = lane_ / kVectors, vector = lane_ % kVectors;
+        const char* from = reinterpret_cast<const char*>(first + row * pitch) + vector * 16;
+        const int64_t step = kRows * pitch * static_cast<int64_t>(sizeof(KV));
+#pragma unroll
+        for (int i = 0; i < kChunk / kRows; ++i, from += step)
+            start_copy_16(to + swizzled<kVectors>(row + i * kRows, vector), from, 16);
+    }
+
     template <class Rows>
     BK_DEVICE void load_tile(char* to, const Rows& rows, int j0, int64_t width, bool by_copies) {
         if (!g_.is_one_page) {
@@ -139,6 +151,10 @@ private:
             rows.data +
             (g_.p.lengths.page_ids == nullptr ? j0 * rows.view.row : page_ * rows.view.batch + slot_ * rows.view.row);
         const int count = keys_.k_len - j0;
+        if (by_copies && width == kWidth && count >= kChunk) {
+            copy_whole(to, first, rows.view.row);
+            return;
+        }
         fill_tile<kChunk, kWidth, 32>(to, lane_, static_cast<int>(width), by_copies, rows.view.data,
                                       [&](int r) { return r < count ? first + r * rows.view.row : nullptr; });
     }
