@@ -64,7 +64,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 const int row = *static_cast<volatile int*>(memory.rows + stage);
                 const bool has_tail = has_neighbour && row + kRows > q_len;
                 if (has_tail) zero_tail<kRows, Tile::kQBoxes>(memory.q + stage * Tile::kQBytes, q_len - row, thread, warpgroup);
-                start_product<T, Tile, Tile::kDk>(scores, own_k, q_at);
+                start_product<T, Tile, Tile::kDk>(scores, recomputed(own_k), q_at);
                 if constexpr (kHasLast) {
                     wgmma_wait<1>();
                     keep_order(dq);
@@ -73,7 +73,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 wait_for_phase(memory.dy_full + stage, parity);
                 if (has_tail)
                     zero_tail<kRows, Tile::kVBoxes>(memory.dy + stage * Tile::kDyBytes, q_len - row, thread, warpgroup);
-                start_product<T, Tile, Tile::kDv>(dp, own_v, dy_at);
+                start_product<T, Tile, Tile::kDv>(dp, recomputed(own_v), dy_at);
                 wgmma_wait<1>();
                 keep_order(scores);
                 if (band.has_edge(row, kRows, keys_left - warpgroup * kWarpgroupRows)) band.mask(scores, row + lane % 4 * 2);

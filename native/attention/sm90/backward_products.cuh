@@ -47,6 +47,12 @@ BK_DEVICE void start_dq(float (&sums)[Tile::kDqColumns / 2], uint32_t ds, uint32
     wgmma_commit();
 }
 
+// Hides where an address comes from: descriptors are computed at each use rather than kept in registers.
+BK_DEVICE uint32_t recomputed(uint32_t address) {
+    asm volatile("" : "+r"(address));
+    return address;
+}
+
 // Both values of a pair of T.
 template <class T>
 BK_DEVICE float2 unpack_pair(uint32_t pair);
@@ -95,8 +101,8 @@ struct DqPieces {
 
     BK_DEVICE void start(float (&sums)[Tile::kDqColumns / 2], int step, int piece) const {
         if (piece == 0) wait_for_phase(memory.ds_full, step % 2);
-        start_dq<T, Tile>(sums, ds + static_cast<uint32_t>(step % 2 * Tile::kDsBytes),
-                          k + static_cast<uint32_t>(piece * kBoxBytes));
+        start_dq<T, Tile>(sums, recomputed(ds) + static_cast<uint32_t>(step % 2 * Tile::kDsBytes),
+                          recomputed(k) + static_cast<uint32_t>(piece * kBoxBytes));
     }
 
     // Waits until the piece that was in the buffer has been read. Two rounds of steps later the parity is the same, and that

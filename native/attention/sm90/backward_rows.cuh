@@ -36,7 +36,10 @@ BK_DEVICE float dot_of_words(const uint4& a, const uint4& b) {
 // tile's semaphore and the counter, and zeroes the rows of the gradients that no sequence owns.
 template <class T, class Tile>
 __global__ void __launch_bounds__(kRowsThreads) backward_statistics_kernel(const __grid_constant__ BackwardWgmma<T> g) {
-    constexpr int kLanes = Tile::kDv <= 64 ? 8 : Tile::kDv <= 128 ? 16 : 32, kPass = kRowsThreads / kLanes, kPasses = Tile::kRows / kPass;
+    constexpr int kLanes = Tile::kDv <= 64    ? 8
+                           : Tile::kDv <= 128 ? 16
+                                              : 32,
+                  kPass = kRowsThreads / kLanes, kPasses = Tile::kRows / kPass;
     static_assert(kLanes * 8 >= Tile::kDv && Tile::kRows % kPass == 0, "whole rows");
     const AttentionForward<T>& f = g.p.forward;
     const int thread = static_cast<int>(threadIdx.x);

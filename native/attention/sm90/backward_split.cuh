@@ -83,10 +83,10 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                                                         kWarpgroupOf);
                 };
                 if constexpr (kHasDv) {
-                    start_product<T, Tile, Tile::kDk>(products, k, q_at);
+                    start_product<T, Tile, Tile::kDk>(products, recomputed(k), q_at);
                 } else {
                     wait_for_dy();
-                    start_product<T, Tile, Tile::kDv>(products, v, dy_at);
+                    start_product<T, Tile, Tile::kDv>(products, recomputed(v), dy_at);
                 }
                 if constexpr (kHasLast) {
                     dq_pieces.start(dq, count - 1, 0);
@@ -119,6 +119,8 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                 } else {
                     release(memory.dy_empty + dy_stage);
                     wait_for_phase(memory.p_full, count % 2);
+                    sync_warpgroup(kWarpgroupOf);  // all of its warps have multiplied the dS that was here
+                    const uint32_t ds_at = ds_row + static_cast<uint32_t>(stage * Tile::kDsBytes);
 #pragma unroll
                     for (int j = 0; j < kRows / 16; ++j) {
                         const uint4 four = load_shared(p_at + static_cast<uint32_t>(j * kWarpgroup * 16));
@@ -134,12 +136,9 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                                     pack_pair<T>(weight.x * (products[x] - delta.x), weight.y * (products[x + 1] - delta.y));
                             }
                         }
+                        stmatrix_x4(ds_at ^ (j * 32u), weights[4 * j], weights[4 * j + 1], weights[4 * j + 2],
+                                    weights[4 * j + 3]);
                     }
-                    const uint32_t ds_at = ds_row + static_cast<uint32_t>(stage * Tile::kDsBytes);
-#pragma unroll
-                    for (int i = 0; i < kRows / 16; ++i)
-                        stmatrix_x4(ds_at ^ (i * 32u), weights[4 * i], weights[4 * i + 1], weights[4 * i + 2],
-                                    weights[4 * i + 3]);
                     fence_async_proxy();
                     __syncwarp();
                     release(memory.ds_full);
@@ -190,8 +189,8 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
         Lengths memory_lengths = f.lengths;  // keys behind k_lens have gradients of 0
         memory_lengths.k_lens = nullptr;
         const int64_t end = stored.s.k_begin + sequence_of(memory_lengths, stored.batch).k_len;
-        store_keys<T, kD>(kHasDv ? g.p.dv : g.p.dk, sums, stored.batch, stored.kv_head, key, end,
-                          kHasDv ? 1.0f : f.rules.scale, static_cast<int>(kHasDv ? f.d_v : f.d_k), lane);
+        store_keys<T, kD>(kHasDv ? g.p.dv : g.p.dk, sums, stored.batch, stored.kv_head, key, end, kHasDv ? 1.0f : f.rules.scale,
+                          static_cast<int>(kHasDv ? f.d_v : f.d_k), lane);
         __syncwarp();
         release(memory.tile_empty + tile_count % kSlots);
     }

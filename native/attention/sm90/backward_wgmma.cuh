@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1) backward_kernel(const __gri
 }
 
 template <class T, class Tile>
-Status launch_backward(const Launch& launch, const AttentionBackward<T>& p, bool is_ordered, bool* is_taken) {
+Status launch_backward(const Launch& launch, const AttentionBackward<T>& p, bool is_ordered, bool* is_taken,
+                       int64_t least_heads = 1) {
     const AttentionForward<T>& f = p.forward;
     const Lengths& lengths = f.lengths;
     BackwardWgmma<T> g{};
@@ -70,12 +71,13 @@ Status launch_backward(const Launch& launch, const AttentionBackward<T>& p, bool
     g.sequence_tiles = static_cast<int>(ceil_div<int64_t>(lengths.q_len, Tile::kRows));
     const int64_t group = f.heads / f.kv_heads;
     g.order = TileOrder::of(f.batch, f.kv_heads, 1, ceil_div<int64_t>(lengths.k_len, Tile::kKeys),
-                            group * lengths.q_len * (f.d_k + f.d_v));
+                            std::min(group * lengths.q_len * (f.d_k + f.d_v), (int64_t{24} << 20) / least_heads));
     *is_taken = true;
     BK_TRY((start_backward_rows<T, Tile>(launch, g)));
     if (!is_ordered)
-        BK_TRY(fill_bytes(launch, g.scratch.dq, 0,
-                          static_cast<size_t>(g.scratch.copies * f.heads * g.scratch.q_tiles * Tile::kRows * Tile::kDk) * sizeof(float)));
+        BK_TRY(fill_bytes(
+            launch, g.scratch.dq, 0,
+            static_cast<size_t>(g.scratch.copies * f.heads * g.scratch.q_tiles * Tile::kRows * Tile::kDk) * sizeof(float)));
     Grid grid{dim3(static_cast<unsigned>(std::min<int64_t>(g.order.count, device_sms()))), dim3(Tile::kThreads)};
     grid.shared = Tile::kShared;
     BK_TRY(launch_kernel(launch, grid, backward_kernel<T, Tile>, g));

@@ -39,7 +39,8 @@ int backward_dq_copies(const AttentionForward<T>& p, const BackwardExtents& exte
     if (!p.rules.band.is_all() || p.is_batch_invariant) return 1;
     const int64_t tiles = ceil_div<int64_t>(p.lengths.k_len, extents.keys), heads = p.batch * p.kv_heads;
     const int64_t waits = std::min(tiles, std::max<int64_t>(kBlocks / heads, 1));
-    const int64_t steps = ceil_div(tiles * heads, kBlocks) * ceil_div<int64_t>(p.lengths.q_len, extents.rows) * (p.heads / p.kv_heads);
+    const int64_t steps =
+        ceil_div(tiles * heads, kBlocks) * ceil_div<int64_t>(p.lengths.q_len, extents.rows) * (p.heads / p.kv_heads);
     int copies = 1;
     while (copies < kMost && waits * kSteps > copies * steps) copies *= 2;
     return copies;
