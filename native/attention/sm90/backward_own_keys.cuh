@@ -51,6 +51,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
             const bool has_neighbour = tile.s.q_begin + q_len < f.lengths.total_q;
             float scores[kRows / 2], dp[kRows / 2], dq[Tile::kDqColumns / 2];
             uint32_t p[kRows / 4], ds[kRows / 4];
+            uint32_t (&rounded)[kRows / 4] = Tile::kOverlaps ? ds : p;  // dS, in place of P where dV has been multiplied before
             // A step along the queries, and dQ of the step before.
             const auto run_step = [&](auto has_last) {
                 constexpr bool kHasLast = decltype(has_last)::value;
@@ -73,8 +74,12 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 wait_for_phase(memory.dy_full + stage, parity);
                 if (has_tail)
                     zero_tail<kRows, Tile::kVBoxes>(memory.dy + stage * Tile::kDyBytes, q_len - row, thread, warpgroup);
-                start_product<T, Tile, Tile::kDv>(dp, recomputed(own_v), dy_at);
-                wgmma_wait<1>();
+                if constexpr (Tile::kOverlaps) {
+                    start_product<T, Tile, Tile::kDv>(dp, recomputed(own_v), dy_at);
+                    wgmma_wait<1>();
+                } else {
+                    wgmma_wait<0>();
+                }
                 keep_order(scores);
                 if (band.has_edge(row, kRows, keys_left - warpgroup * kWarpgroupRows)) band.mask(scores, row + lane % 4 * 2);
 #pragma unroll
@@ -87,9 +92,22 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                                                     exp2_approx(fmaf(scores[v + 1], log2_scale, -lse.y)));
                     }
                 }
+                if constexpr (!Tile::kOverlaps) start_product<T, Tile, Tile::kDv>(dp, recomputed(own_v), dy_at);
                 start_sum<T, Tile, Tile::kDv>(dv, p, dy_at);
-                wgmma_wait<1>();
+                if constexpr (Tile::kOverlaps) {
+                    wgmma_wait<1>();
+                } else {
+                    wgmma_wait<0>();
+                    keep_order(p);
+                    keep_order(dv);
+                    release(memory.dy_empty + stage);
+                }
                 keep_order(dp);
+                const uint32_t ds_at = ds_row + static_cast<uint32_t>(stage * Tile::kDsBytes);
+                const auto store_ds = [&](int i) {
+                    stmatrix_x4((ds_at + static_cast<uint32_t>(i / 4 * (kKeys * kSwizzleBytes))) ^ (i % 4 * 32u),
+                                rounded[4 * i], rounded[4 * i + 1], rounded[4 * i + 2], rounded[4 * i + 3]);
+                };
 #pragma unroll
                 for (int i = 0; i < kRows / 8; ++i) {
                     const float2 delta = statistics[kRows / 2 + 4 * i];
@@ -97,26 +115,37 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                     for (int r = 0; r < 2; ++r) {
                         const int v = 4 * i + 2 * r;
                         const float2 weight = unpack_pair<T>(p[2 * i + r]);
-                        ds[2 * i + r] = pack_pair<T>(weight.x * (dp[v] - delta.x), weight.y * (dp[v + 1] - delta.y));
+                        rounded[2 * i + r] = pack_pair<T>(weight.x * (dp[v] - delta.x), weight.y * (dp[v + 1] - delta.y));
                     }
+                    if (!Tile::kOverlaps && i % 2 == 1) store_ds(i / 2);
                 }
-                const uint32_t ds_at = ds_row + static_cast<uint32_t>(stage * Tile::kDsBytes);
+                if constexpr (Tile::kOverlaps) {
 #pragma unroll
-                for (int i = 0; i < kRows / 16; ++i)
-                    stmatrix_x4((ds_at + static_cast<uint32_t>(i / 4 * (kKeys * kSwizzleBytes))) ^ (i % 4 * 32u), ds[4 * i],
-                                ds[4 * i + 1], ds[4 * i + 2], ds[4 * i + 3]);
+                    for (int i = 0; i < kRows / 16; ++i) store_ds(i);
+                }
                 fence_async_proxy();
                 __syncwarp();
                 release(memory.ds_full);
-                start_sum<T, Tile, Tile::kDk>(dk, ds, q_at);
-                wgmma_wait<1>();
-                keep_order(p);
-                release(memory.dy_empty + stage);
+                start_sum<T, Tile, Tile::kDk>(dk, rounded, q_at);
+                if constexpr (Tile::kOverlaps) {
+                    wgmma_wait<1>();
+                    keep_order(p);
+                    release(memory.dy_empty + stage);
+                }
                 wgmma_wait<0>();
-                keep_order(ds);
+                keep_order(rounded);
                 keep_order(dv);
                 keep_order(dk);
                 release(memory.q_empty + stage);
+                if constexpr (!Tile::kOverlaps) {
+#pragma unroll 1
+                    for (int piece = 0; piece < Tile::pieces_of(warpgroup); ++piece) {
+                        dq_pieces.start(dq, count, piece);
+                        wgmma_wait<0>();
+                        keep_order(dq);
+                        dq_pieces.store(dq, count, piece);
+                    }
+                }
                 ++count;
             };
             wait_for_phase(memory.k_full, kv_parity);
@@ -124,14 +153,20 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
             wait_for_phase(memory.v_full, kv_parity);
             if (keys_left < kKeys) zero_tail<kKeys, Tile::kVBoxes>(memory.v, keys_left, thread, warpgroup);
             kv_parity ^= 1;
-            run_step(std::false_type());
+            if constexpr (Tile::kOverlaps) {
+                run_step(std::false_type());
 #pragma unroll 1
-            for (int left = steps - 1; left > 0; --left) run_step(std::true_type());
-            dq_pieces.start(dq, count - 1, 0);
-            wgmma_wait<0>();
-            keep_order(dq);
-            release(memory.kv_empty);
-            dq_pieces.store(dq, count - 1, 0);
+                for (int left = steps - 1; left > 0; --left) run_step(std::true_type());
+                dq_pieces.start(dq, count - 1, 0);
+                wgmma_wait<0>();
+                keep_order(dq);
+                release(memory.kv_empty);
+                dq_pieces.store(dq, count - 1, 0);
+            } else {
+#pragma unroll 1
+                for (int left = steps; left > 0; --left) run_step(std::false_type());
+                release(memory.kv_empty);
+            }
         }
         const KeyTile<Tile> stored(g, *static_cast<volatile int*>(memory.tiles + tile_count % kSlots));
         const int64_t key = int64_t{stored.index} * kKeys + key_in_tile;

@@ -19,10 +19,12 @@ namespace bk {
 //
 // Up to 128 elements a head each warpgroup has 64 keys of its own. Above, dK and dV of 64 keys fill the registers of both:
 // the first computes P and dV, the second dS and dK, of the same 64 keys.
-template <int kRowsOf, int kDkOf, int kDvOf>
+template <int kRowsOf, int kDkOf, int kDvOf, bool kSplitsProductsOf = (kDkOf > 128)>
 struct BackwardTile {
     static constexpr int kConsumers = 2, kRows = kRowsOf, kDk = kDkOf, kDv = kDvOf;
-    static constexpr bool kSplitsProducts = kDk > 128;
+    static constexpr bool kSplitsProducts = kSplitsProductsOf;
+    // dQ of a step under S of the next, and dP under the exponentials, if the registers hold them beside dK and dV.
+    static constexpr bool kOverlaps = kSplitsProducts || kDk + kDv <= 256;
     static constexpr int kKeys = kSplitsProducts ? kWarpgroupRows : kConsumers * kWarpgroupRows;
     static constexpr int kThreads = (kConsumers + 1) * kWarpgroup, kConsumerThreads = kConsumers * kWarpgroup;
     static constexpr int kQStages = 2, kDyStages = kDv > 192 ? 1 : 2;
@@ -52,9 +54,9 @@ struct BackwardTile {
     static constexpr int kDqBuffers = kMostPieces == 1 && kSharedWithoutDq + 2 * kDqBytes <= kMostShared ? 2 : 1;
     static constexpr int kShared = kSharedWithoutDq + kDqBuffers * kDqBytes;
     // Registers of a thread: together no more than the launch's, or setmaxnreg would wait for ever.
-    static constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
+    static constexpr int kProducerRegisters = kOverlaps ? 40 : 24, kConsumerRegisters = kOverlaps ? 232 : 240;
     static_assert(kRows == kWarpgroupRows || (kRows == kConsumers * kWarpgroupRows && kDk == kDqColumns), "whole pieces");
-    static_assert(kSplitsProducts || kPieces == kConsumers, "a piece of each warpgroup");
+    static_assert(!kOverlaps || kSplitsProducts || kPieces == kConsumers, "a piece of each warpgroup");
     static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= (kConsumers + 1) * (65536 / kThreads / 8 * 8),
                   "setmaxnreg takes from the block's registers");
     static_assert(kShared <= kMostShared, "a block's shared memory");
