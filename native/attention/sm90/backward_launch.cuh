@@ -11,8 +11,15 @@ template <class T>
 Status backward_sm90a(const Launch& launch, const AttentionBackward<T>& p, bool* is_taken) {
     if (!suits_wgmma_backward(p)) return Status::kOk;
     const BackwardExtents extents = backward_extents(p.forward.d_k, p.forward.d_v);
-    if (extents.d_k == 64) return launch_backward<T, BackwardTile<2, 128, 64, 64>>(launch, p, true, is_taken);
-    return launch_backward<T, BackwardTile<2, 64, 128, 128>>(launch, p, true, is_taken);
+    switch (extents.d_k) {
+        case 64: return launch_backward<T, BackwardTile<128, 64, 64>>(launch, p, true, is_taken);
+        case 96: return launch_backward<T, BackwardTile<64, 96, 96>>(launch, p, true, is_taken);
+        case 128: return launch_backward<T, BackwardTile<64, 128, 128>>(launch, p, true, is_taken);
+        case 192:
+            return extents.d_v == 128 ? launch_backward<T, BackwardTile<64, 192, 128>>(launch, p, true, is_taken)
+                                      : launch_backward<T, BackwardTile<64, 192, 192>>(launch, p, true, is_taken);
+        default: return launch_backward<T, BackwardTile<64, 256, 256>>(launch, p, true, is_taken);
+    }
 }
 
 }  // namespace bk

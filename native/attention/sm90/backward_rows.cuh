@@ -36,8 +36,11 @@ BK_DEVICE float dot_of_words(const uint4& a, const uint4& b) {
 // tile's semaphore and the counter, and zeroes the rows of the gradients that no sequence owns.
 template <class T, class Tile>
 __global__ void __launch_bounds__(kRowsThreads) backward_statistics_kernel(const __grid_constant__ BackwardWgmma<T> g) {
-    constexpr int kLanes = Tile::kDv / 8, kPass = kRowsThreads / kLanes, kPasses = Tile::kRows / kPass;
-    static_assert(32 % kLanes == 0 && Tile::kRows % kPass == 0, "whole rows");
+    constexpr int kLanes = Tile::kDv <= 64    ? 8
+                           : Tile::kDv <= 128 ? 16
+                                              : 32,
+                  kPass = kRowsThreads / kLanes, kPasses = Tile::kRows / kPass;
+    static_assert(kLanes * 8 >= Tile::kDv && Tile::kRows % kPass == 0, "whole rows");
     const AttentionForward<T>& f = g.p.forward;
     const int thread = static_cast<int>(threadIdx.x);
     const QueryTileIndex at(static_cast<int>(blockIdx.x), g.sequence_tiles, static_cast<int>(f.heads));
@@ -62,7 +65,7 @@ __global__ void __launch_bounds__(kRowsThreads) backward_statistics_kernel(const
     const int first = at.tile * Tile::kRows, q_len = static_cast<int>(s.q_len);
     if (first >= q_len) return;
     const int64_t slot = at.head * g.scratch.q_tiles + first_query_tile(g, s, at.batch, Tile::kRows) + at.tile;
-    if (thread == 0) g.scratch.semaphores[slot] = 0;
+    if (thread < g.scratch.copies) g.scratch.semaphores[thread * f.heads * g.scratch.q_tiles + slot] = 0;
     float* const statistics = g.scratch.statistics + slot * (2 * Tile::kRows);
     const int column = thread % kLanes * 8;
     uint4 y[kPasses], dy[kPasses];
@@ -92,32 +95,41 @@ __global__ void __launch_bounds__(kRowsThreads) backward_statistics_kernel(const
     }
 }
 
-// dQ of a tile of queries in T. A thread has 8 columns of rows r and r + 8, which 4 threads of the consumers left side by
-// side.
+// dQ of a tile of queries in T: the sum of its copies, in order. A thread has 8 columns of rows r and r + 8, which 4 threads
+// of the consumers left side by side.
 template <class T, class Tile>
 __global__ void __launch_bounds__(kRowsThreads) convert_dq_kernel(const __grid_constant__ BackwardWgmma<T> g) {
-    constexpr int kOctets = Tile::kDqColumns / 8, kChunks = Tile::kRows * Tile::kDk / 16;
+    constexpr int kOctets = Tile::kDk / 8, kChunks = Tile::kRows * Tile::kDk / 16;
     const AttentionForward<T>& f = g.p.forward;
     const QueryTileIndex at(static_cast<int>(blockIdx.x), g.sequence_tiles, static_cast<int>(f.heads));
     const Sequence s = sequence_of(f.lengths, at.batch);
     const int first = at.tile * Tile::kRows, q_len = static_cast<int>(s.q_len);
     if (first >= q_len) return;
     const KeyRange keys = keys_of_rows(f.rules.band, s, first, min(first + Tile::kRows, q_len) - 1);
+    const int first_key_tile = static_cast<int>(keys.first / Tile::kKeys);
+    const int end_key_tile =
+        keys.end > keys.first ? static_cast<int>((keys.end + Tile::kKeys - 1) / Tile::kKeys) : first_key_tile;
+    const int copies = min(g.scratch.copies, end_key_tile - first_key_tile);  // that some tile of keys was added to
     const int64_t slot = at.head * g.scratch.q_tiles + first_query_tile(g, s, at.batch, Tile::kRows) + at.tile;
-    const float4* const sums = reinterpret_cast<const float4*>(g.scratch.dq + slot * (Tile::kRows * Tile::kDk));
-#pragma unroll
+    const int64_t step = f.heads * g.scratch.q_tiles * (Tile::kRows * Tile::kDk / 4);
+    const float4* const sums = reinterpret_cast<const float4*>(g.scratch.dq) + slot * (Tile::kRows * Tile::kDk / 4);
+#pragma unroll 4
     for (int chunk = static_cast<int>(threadIdx.x); chunk < kChunks; chunk += kRowsThreads) {
         const int octet = chunk % kOctets, row_in_part = chunk / kOctets % 32, part = chunk / kOctets / 32;
-        const int row = first + (Tile::kSplitsRows ? part * kWarpgroupRows : 0) + row_in_part / 8 * 16 + row_in_part % 8;
-        const int column = (Tile::kSplitsRows ? 0 : part * Tile::kDqColumns) + octet * 8;
-        uint32_t words[2][4] = {};
-        if (keys.end > keys.first) {
+        const int row = first + part * kWarpgroupRows + row_in_part / 8 * 16 + row_in_part % 8, column = octet * 8;
+        const float4* const from = sums + ((part * kOctets + octet) * kWarpgroup + row_in_part * 4);
+        float4 x[4] = {};
+        for (int copy = 0; copy < copies; ++copy)
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float4 x = sums[(part * kOctets + octet) * kWarpgroup + row_in_part * 4 + i];
-                words[0][i] = pack_pair<T>(x.x * f.rules.scale, x.y * f.rules.scale);
-                words[1][i] = pack_pair<T>(x.z * f.rules.scale, x.w * f.rules.scale);
+                const float4 addend = from[(first_key_tile + copy) % g.scratch.copies * step + i];
+                x[i] = make_float4(x[i].x + addend.x, x[i].y + addend.y, x[i].z + addend.z, x[i].w + addend.w);
             }
+        uint32_t words[2][4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            words[0][i] = pack_pair<T>(x[i].x * f.rules.scale, x[i].y * f.rules.scale);
+            words[1][i] = pack_pair<T>(x[i].z * f.rules.scale, x[i].w * f.rules.scale);
         }
 #pragma unroll
         for (int r = 0; r < 2; ++r)

@@ -15,30 +15,51 @@
 
 namespace bk {
 
-// Extents of a tile: 64 keys of each warpgroup, queries of a step, and the padded head dimensions.
-template <int kConsumersOf, int kRowsOf, int kDkOf, int kDvOf>
+// Extents of a tile of two consumer warpgroups: queries of a step, and the padded head dimensions.
+//
+// Up to 128 elements a head each warpgroup has 64 keys of its own. Above, dK and dV of 64 keys fill the registers of both:
+// the first computes P and dV, the second dS and dK, of the same 64 keys.
+template <int kRowsOf, int kDkOf, int kDvOf, bool kSplitsProductsOf = (kDkOf > 128)>
 struct BackwardTile {
-    static constexpr int kConsumers = kConsumersOf, kRows = kRowsOf, kDk = kDkOf, kDv = kDvOf;
-    static constexpr int kKeys = kConsumers * kWarpgroupRows, kThreads = (kConsumers + 1) * kWarpgroup;
-    static constexpr int kConsumerThreads = kConsumers * kWarpgroup;
-    static constexpr int kQStages = 2, kDyStages = 2;
+    static constexpr int kConsumers = 2, kRows = kRowsOf, kDk = kDkOf, kDv = kDvOf;
+    static constexpr bool kSplitsProducts = kSplitsProductsOf;
+    // dQ of a step under S of the next, and dP under the exponentials, if the registers hold them beside dK and dV.
+    static constexpr bool kOverlaps = kSplitsProducts || kDk + kDv <= 256;
+    static constexpr int kKeys = kSplitsProducts ? kWarpgroupRows : kConsumers * kWarpgroupRows;
+    static constexpr int kThreads = (kConsumers + 1) * kWarpgroup, kConsumerThreads = kConsumers * kWarpgroup;
+    static constexpr int kQStages = 2, kDyStages = kDv > 192 ? 1 : 2;
     static constexpr int kQBoxes = (kDk + kBoxElements - 1) / kBoxElements, kVBoxes = (kDv + kBoxElements - 1) / kBoxElements;
     static constexpr int kKBytes = kQBoxes * kKeys * kSwizzleBytes, kVBytes = kVBoxes * kKeys * kSwizzleBytes;
     static constexpr int kQBytes = kQBoxes * kRows * kSwizzleBytes, kDyBytes = kVBoxes * kRows * kSwizzleBytes;
     static constexpr int kStatisticsBytes = 2 * kRows * 4, kDsBytes = kRows * kKeys * 2;
-    // A warpgroup multiplies 64 rows of dq, or all rows of its share of the columns.
-    static constexpr bool kSplitsRows = kRows == kConsumers * kWarpgroupRows;
-    static constexpr int kDqColumns = kSplitsRows ? kDk : kDk / kConsumers;
-    static constexpr int kDqPart = kWarpgroupRows * kDqColumns, kDqPartBytes = kDqPart * 4;  // of a warpgroup
-    static constexpr int kTileSlots = 2, kBarriers = 3 + 2 * (kQStages + kDyStages + kConsumers + kTileSlots) + 1;
-    static constexpr int kShared = kKBytes + kVBytes + kQStages * (kQBytes + kStatisticsBytes) + kDyStages * kDyBytes +
-                                   2 * kDsBytes + kConsumers * kDqPartBytes + kBarriers * 8 + kTileSlots * 4 + 1024;
+    static constexpr int kPBytes = kSplitsProducts ? kRows * kKeys * 2 : 0;
+
+    // dQ of a step is in pieces of 64 rows and up to 64 columns; a warpgroup has one after another in its buffer of the step.
+    static constexpr bool kSplitsRows = kRows > kWarpgroupRows;
+    static constexpr int kDqColumns = kBoxElements, kPieces = kSplitsRows ? kRows / kWarpgroupRows : kQBoxes;
+    static constexpr int kPiece = kWarpgroupRows * kDqColumns, kPieceBytes = kPiece * 4;
+    static constexpr int kMostPieces = (kPieces + kConsumers - 1) / kConsumers;  // of a warpgroup
+    BK_HD static constexpr int pieces_of(int warpgroup) { return warpgroup == 0 ? kMostPieces : kPieces - kMostPieces; }
+    BK_HD static constexpr int first_piece_of(int warpgroup) { return warpgroup == 0 ? 0 : kMostPieces; }
+    BK_HD static constexpr int octets_of(int piece) {  // of columns
+        return (kSplitsRows || kDk - piece * kDqColumns >= kDqColumns ? kDqColumns : kDk - piece * kDqColumns) / 8;
+    }
+
+    // Steps alternate between two warps that add dQ to global memory, and between buffers where two fit.
+    static constexpr int kAdders = 2, kTileSlots = 2;
+    static constexpr int kBarriers = 3 + 2 * (kQStages + kDyStages + kAdders * kConsumers + kTileSlots) + 2;
+    static constexpr int kSharedWithoutDq = kKBytes + kVBytes + kQStages * (kQBytes + kStatisticsBytes) + kDyStages * kDyBytes +
+                                            2 * kDsBytes + kPBytes + kBarriers * 8 + (kTileSlots + kQStages) * 4 + 1024;
+    static constexpr int kMostShared = 227 << 10, kDqBytes = kConsumers * kPieceBytes;  // of a buffer
+    static constexpr int kDqBuffers = kMostPieces == 1 && kSharedWithoutDq + 2 * kDqBytes <= kMostShared ? 2 : 1;
+    static constexpr int kShared = kSharedWithoutDq + kDqBuffers * kDqBytes;
     // Registers of a thread: together no more than the launch's, or setmaxnreg would wait for ever.
-    static constexpr int kProducerRegisters = kConsumers == 2 ? 40 : 32, kConsumerRegisters = kConsumers == 2 ? 232 : 160;
-    static_assert(kSplitsRows || (kRows == kWarpgroupRows && kDqColumns % kBoxElements == 0), "64 rows, whole boxes");
+    static constexpr int kProducerRegisters = kOverlaps ? 40 : 24, kConsumerRegisters = kOverlaps ? 232 : 240;
+    static_assert(kRows == kWarpgroupRows || (kRows == kConsumers * kWarpgroupRows && kDk == kDqColumns), "whole pieces");
+    static_assert(!kOverlaps || kSplitsProducts || kPieces == kConsumers, "a piece of each warpgroup");
     static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= (kConsumers + 1) * (65536 / kThreads / 8 * 8),
                   "setmaxnreg takes from the block's registers");
-    static_assert(kShared <= 227 << 10, "a block's shared memory");
+    static_assert(kShared <= kMostShared, "a block's shared memory");
 };
 
 struct BackwardMaps {
@@ -89,11 +110,11 @@ struct KeyTile {
 // Shared memory of a block.
 template <class Tile>
 struct BackwardMemory {
-    char *k, *v, *q, *dy, *ds, *dq;
+    char *k, *v, *q, *dy, *ds, *p, *dq;
     float* statistics;
-    uint64_t *k_full, *v_full, *kv_empty, *q_full, *q_empty, *dy_full, *dy_empty, *ds_full, *dq_full, *dq_empty, *tile_full,
-        *tile_empty;
-    int* tiles;  // numbers of the next tiles
+    uint64_t *k_full, *v_full, *kv_empty, *q_full, *q_empty, *dy_full, *dy_empty, *p_full, *ds_full, *dq_full, *dq_empty,
+        *tile_full, *tile_empty;
+    int *tiles, *rows;  // numbers of the next tiles, and the first query of each stage
 
     BK_DEVICE explicit BackwardMemory(char* base) {
         k = base + (1024 - shared_address(base) % 1024) % 1024;
@@ -101,8 +122,9 @@ struct BackwardMemory {
         q = v + Tile::kVBytes;
         dy = q + Tile::kQStages * Tile::kQBytes;
         ds = dy + Tile::kDyStages * Tile::kDyBytes;
-        dq = ds + 2 * Tile::kDsBytes;
-        statistics = reinterpret_cast<float*>(dq + Tile::kConsumers * Tile::kDqPartBytes);
+        p = ds + 2 * Tile::kDsBytes;
+        dq = p + Tile::kPBytes;
+        statistics = reinterpret_cast<float*>(dq + Tile::kDqBuffers * Tile::kDqBytes);
         k_full = reinterpret_cast<uint64_t*>(statistics + Tile::kQStages * 2 * Tile::kRows);
         v_full = k_full + 1;
         kv_empty = v_full + 1;
@@ -110,15 +132,17 @@ struct BackwardMemory {
         q_empty = q_full + Tile::kQStages;
         dy_full = q_empty + Tile::kQStages;
         dy_empty = dy_full + Tile::kDyStages;
-        ds_full = dy_empty + Tile::kDyStages;
+        p_full = dy_empty + Tile::kDyStages;
+        ds_full = p_full + 1;
         dq_full = ds_full + 1;
-        dq_empty = dq_full + Tile::kConsumers;
-        tile_full = dq_empty + Tile::kConsumers;
+        dq_empty = dq_full + Tile::kAdders * Tile::kConsumers;
+        tile_full = dq_empty + Tile::kAdders * Tile::kConsumers;
         tile_empty = tile_full + Tile::kTileSlots;
         tiles = reinterpret_cast<int*>(tile_empty + Tile::kTileSlots);
+        rows = tiles + Tile::kTileSlots;
     }
     BK_DEVICE void init() const {
-        constexpr int kWarps = Tile::kConsumerThreads / 32;
+        constexpr int kWarps = Tile::kConsumerThreads / 32, kWarpgroupWarps = kWarpgroup / 32;
         init_barrier(k_full, 1);
         init_barrier(v_full, 1);
         init_barrier(kv_empty, kWarps);
@@ -130,16 +154,23 @@ struct BackwardMemory {
             init_barrier(dy_full + stage, 1);
             init_barrier(dy_empty + stage, kWarps);
         }
-        init_barrier(ds_full, kWarps);
-        for (int warpgroup = 0; warpgroup < Tile::kConsumers; ++warpgroup) {
-            init_barrier(dq_full + warpgroup, kWarpgroup / 32);
-            init_barrier(dq_empty + warpgroup, 1);
+        init_barrier(p_full, kWarpgroupWarps);
+        init_barrier(ds_full, Tile::kSplitsProducts ? kWarpgroupWarps : kWarps);
+        for (int i = 0; i < Tile::kAdders * Tile::kConsumers; ++i) {
+            init_barrier(dq_full + i, kWarpgroupWarps);
+            init_barrier(dq_empty + i, 1);
         }
         for (int slot = 0; slot < Tile::kTileSlots; ++slot) {
             init_barrier(tile_full + slot, 1);
-            init_barrier(tile_empty + slot, kWarps + 1);  // the consumers and the warp that stores dq
+            init_barrier(tile_empty + slot, kWarps + Tile::kAdders);
         }
         publish_barriers();
+    }
+    // Barriers of a warpgroup's pieces of dQ for one of the warps that add them.
+    BK_DEVICE static int piece_barrier(int adder, int warpgroup) { return adder * Tile::kConsumers + warpgroup; }
+    // Phase of them of a piece of a step.
+    BK_DEVICE static int piece_phase(int step, int warpgroup, int piece) {
+        return step / Tile::kAdders * Tile::pieces_of(warpgroup) + piece;
     }
 };
 
