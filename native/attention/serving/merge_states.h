@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"

@@ -24,7 +24,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
     const uint32_t own_k = shared_address(memory.k) + static_cast<uint32_t>(warpgroup * (kWarpgroupRows * kSwizzleBytes));
     const uint32_t own_v = shared_address(memory.v) + static_cast<uint32_t>(warpgroup * (kWarpgroupRows * kSwizzleBytes));
     const uint32_t ds = shared_address(memory.ds);
-    const DqPieces<T, Tile> dq_pieces(memory, warpgroup, thread);
+    const DqSegments<T, Tile> dq_segments(memory, warpgroup, thread);
     // Where this thread's row of the matrices of stmatrix is: rows of 64 queries, their 16 bytes exchanged by the swizzle.
     const int matrix_row = warpgroup * kWarpgroupRows + thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8;
     const uint32_t ds_row = ds + static_cast<uint32_t>(matrix_row * kSwizzleBytes + ((lane / 16 ^ lane % 8) * 16));
@@ -60,7 +60,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 const uint32_t dy_at = dy + static_cast<uint32_t>(stage * Tile::kDyBytes);
                 const float2* const statistics =
                     reinterpret_cast<const float2*>(memory.statistics + stage * (2 * kRows)) + lane % 4;
-                if constexpr (kHasLast) dq_pieces.start(dq, count - 1, 0);
+                if constexpr (kHasLast) dq_segments.start(dq, count - 1, 0);
                 wait_for_phase(memory.q_full + stage, parity);
                 const int row = *static_cast<volatile int*>(memory.rows + stage);
                 const bool has_tail = has_neighbour && row + kRows > q_len;
@@ -69,7 +69,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 if constexpr (kHasLast) {
                     wgmma_wait<1>();
                     keep_order(dq);
-                    dq_pieces.store(dq, count - 1, 0);
+                    dq_segments.store(dq, count - 1, 0);
                 }
                 wait_for_phase(memory.dy_full + stage, parity);
                 if (has_tail)
@@ -139,11 +139,11 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 release(memory.q_empty + stage);
                 if constexpr (!Tile::kOverlaps) {
 #pragma unroll 1
-                    for (int piece = 0; piece < Tile::pieces_of(warpgroup); ++piece) {
-                        dq_pieces.start(dq, count, piece);
+                    for (int segment = 0; segment < Tile::segments_of(warpgroup); ++segment) {
+                        dq_segments.start(dq, count, segment);
                         wgmma_wait<0>();
                         keep_order(dq);
-                        dq_pieces.store(dq, count, piece);
+                        dq_segments.store(dq, count, segment);
                     }
                 }
                 ++count;
@@ -157,11 +157,11 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
                 run_step(std::false_type());
 #pragma unroll 1
                 for (int left = steps - 1; left > 0; --left) run_step(std::true_type());
-                dq_pieces.start(dq, count - 1, 0);
+                dq_segments.start(dq, count - 1, 0);
                 wgmma_wait<0>();
                 keep_order(dq);
                 release(memory.kv_empty);
-                dq_pieces.store(dq, count - 1, 0);
+                dq_segments.store(dq, count - 1, 0);
             } else {
 #pragma unroll 1
                 for (int left = steps; left > 0; --left) run_step(std::false_type());

@@ -35,7 +35,7 @@ BK_DEVICE void start_sum(float (&sums)[kD / 2], const uint32_t (&weights)[Tile::
     wgmma_commit();
 }
 
-// A piece of dQ of 64 queries, sums = dS K, asynchronously; both operands are MN-major.
+// A segment of dQ of 64 queries, sums = dS K, asynchronously; both operands are MN-major.
 template <class T, class Tile>
 BK_DEVICE void start_dq(float (&sums)[Tile::kDqColumns / 2], uint32_t ds, uint32_t keys) {
     wgmma_fence();
@@ -82,49 +82,49 @@ BK_DEVICE void store_shared(uint32_t to, float a, float b, float c, float d) {
     asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 
-// A warpgroup's pieces of dQ of a step: from dS and K to its buffer in shared memory.
+// A warpgroup's segments of dQ of a step: from dS and K to its buffer in shared memory.
 template <class T, class Tile>
-struct DqPieces {
+struct DqSegments {
     static constexpr int kBoxBytes = Tile::kKeys * kSwizzleBytes;
     const BackwardMemory<Tile>& memory;
     int warpgroup, lane;
-    uint32_t ds, k, buffer;  // where the operands of the first piece and this thread's sums are
+    uint32_t ds, k, buffer;  // where the operands of the first segment and this thread's sums are
 
-    BK_DEVICE DqPieces(const BackwardMemory<Tile>& block, int warpgroup_of, int thread)
+    BK_DEVICE DqSegments(const BackwardMemory<Tile>& block, int warpgroup_of, int thread)
         : memory(block),
           warpgroup(warpgroup_of),
           lane(thread % 32),
           ds(shared_address(block.ds) + static_cast<uint32_t>(Tile::kSplitsRows ? warpgroup_of * kBoxBytes : 0)),
           k(shared_address(block.k) +
-            static_cast<uint32_t>(Tile::kSplitsRows ? 0 : Tile::first_piece_of(warpgroup_of) * kBoxBytes)),
-          buffer(shared_address(block.dq) + static_cast<uint32_t>(warpgroup_of * Tile::kPieceBytes + thread * 16)) {}
+            static_cast<uint32_t>(Tile::kSplitsRows ? 0 : Tile::first_segment_of(warpgroup_of) * kBoxBytes)),
+          buffer(shared_address(block.dq) + static_cast<uint32_t>(warpgroup_of * Tile::kSegmentBytes + thread * 16)) {}
 
-    BK_DEVICE void start(float (&sums)[Tile::kDqColumns / 2], int step, int piece) const {
-        if (piece == 0) wait_for_phase(memory.ds_full, step % 2);
+    BK_DEVICE void start(float (&sums)[Tile::kDqColumns / 2], int step, int segment) const {
+        if (segment == 0) wait_for_phase(memory.ds_full, step % 2);
         start_dq<T, Tile>(sums, recomputed(ds) + static_cast<uint32_t>(step % 2 * Tile::kDsBytes),
-                          recomputed(k) + static_cast<uint32_t>(piece * kBoxBytes));
+                          recomputed(k) + static_cast<uint32_t>(segment * kBoxBytes));
     }
 
-    // Waits until the piece that was in the buffer has been read. Two rounds of steps later the parity is the same, and that
+    // Waits until the segment that was in the buffer has been read. Two rounds of steps later the parity is the same, and that
     // of steps before the first lets all pass.
-    BK_DEVICE void wait_for_buffer(int step, int piece) const {
-        const int last_step = piece > 0 ? step : step + 2 * Tile::kAdders - Tile::kDqBuffers;
-        const int last = (piece > 0 ? piece : Tile::pieces_of(warpgroup)) - 1;
-        wait_for_phase(memory.dq_empty + memory.piece_barrier(last_step % Tile::kAdders, warpgroup),
-                       memory.piece_phase(last_step, warpgroup, last) % 2);
+    BK_DEVICE void wait_for_buffer(int step, int segment) const {
+        const int last_step = segment > 0 ? step : step + 2 * Tile::kAdders - Tile::kDqBuffers;
+        const int last = (segment > 0 ? segment : Tile::segments_of(warpgroup)) - 1;
+        wait_for_phase(memory.dq_empty + memory.segment_barrier(last_step % Tile::kAdders, warpgroup),
+                       memory.segment_phase(last_step, warpgroup, last) % 2);
     }
 
-    BK_DEVICE void store(const float (&sums)[Tile::kDqColumns / 2], int step, int piece) const {
-        wait_for_buffer(step, piece);
+    BK_DEVICE void store(const float (&sums)[Tile::kDqColumns / 2], int step, int segment) const {
+        wait_for_buffer(step, segment);
         const uint32_t to = buffer + static_cast<uint32_t>(step % Tile::kDqBuffers * Tile::kDqBytes);
 #pragma unroll
         for (int i = 0; i < Tile::kDqColumns / 8; ++i)
-            if (i < Tile::octets_of(Tile::kPieces - 1) || i < Tile::octets_of(Tile::first_piece_of(warpgroup) + piece))
+            if (i < Tile::octets_of(Tile::kSegments - 1) || i < Tile::octets_of(Tile::first_segment_of(warpgroup) + segment))
                 store_shared(to + static_cast<uint32_t>(i * kWarpgroup * 16), sums[4 * i], sums[4 * i + 1], sums[4 * i + 2],
                              sums[4 * i + 3]);
         fence_async_proxy();
         __syncwarp();
-        if (lane == 0) arrive(memory.dq_full + memory.piece_barrier(step % Tile::kAdders, warpgroup));
+        if (lane == 0) arrive(memory.dq_full + memory.segment_barrier(step % Tile::kAdders, warpgroup));
     }
 };
 

@@ -28,8 +28,8 @@ template <class T, class Tile, int kWarpgroupOf>
 BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<Tile>& memory) {
     constexpr bool kHasDv = kWarpgroupOf == 0;
     constexpr int kRows = Tile::kRows, kKeys = Tile::kKeys, kSlots = Tile::kTileSlots, kD = kHasDv ? Tile::kDv : Tile::kDk;
-    constexpr int kPieces = Tile::pieces_of(kWarpgroupOf), kDyStages = Tile::kDyStages;
-    static_assert(kRows == kWarpgroupRows && kKeys == kWarpgroupRows && kPieces >= 1 && kPieces <= 2, "64 x 64 scores");
+    constexpr int kSegments = Tile::segments_of(kWarpgroupOf), kDyStages = Tile::kDyStages;
+    static_assert(kRows == kWarpgroupRows && kKeys == kWarpgroupRows && kSegments >= 1 && kSegments <= 2, "64 x 64 scores");
     const AttentionForward<T>& f = g.p.forward;
     const int thread = static_cast<int>(threadIdx.x) % kWarpgroup, lane = thread % 32;
     const int key_in_tile = thread / 32 * 16 + lane / 4;
@@ -37,7 +37,7 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
     const uint32_t k = shared_address(memory.k), v = shared_address(memory.v);
     const uint32_t q = shared_address(memory.q), dy = shared_address(memory.dy);
     const uint32_t p_at = shared_address(memory.p) + static_cast<uint32_t>(thread * 16);
-    const DqPieces<T, Tile> dq_pieces(memory, kWarpgroupOf, thread);
+    const DqSegments<T, Tile> dq_segments(memory, kWarpgroupOf, thread);
     // Where this thread's row of the matrices of stmatrix is: rows of 64 queries, their 16 bytes exchanged by the swizzle.
     const int matrix_row = thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8;
     const uint32_t ds_row =
@@ -61,7 +61,7 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
             const KeyBand band{tile.index * kKeys - shift, tile.index * kKeys + key_in_tile - shift, keys_left - key_in_tile,
                                g.left, g.right};
             const bool has_neighbour = tile.s.q_begin + q_len < f.lengths.total_q;
-            float products[kRows / 2], dq[Tile::kDqColumns / 2];  // S or dP, and a piece of dQ
+            float products[kRows / 2], dq[Tile::kDqColumns / 2];  // S or dP, and a segment of dQ
             uint32_t weights[kRows / 4];                          // P or dS
             // A step along the queries, and dQ of the step before.
             const auto run_step = [&](auto has_last) {
@@ -89,7 +89,7 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                     start_product<T, Tile, Tile::kDv>(products, recomputed(v), dy_at);
                 }
                 if constexpr (kHasLast) {
-                    dq_pieces.start(dq, count - 1, 0);
+                    dq_segments.start(dq, count - 1, 0);
                     wgmma_wait<1>();
                 } else {
                     wgmma_wait<0>();
@@ -147,10 +147,10 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                 if constexpr (kHasLast) {
                     wgmma_wait<1>();
                     keep_order(dq);
-                    dq_pieces.store(dq, count - 1, 0);
+                    dq_segments.store(dq, count - 1, 0);
                 }
-                if constexpr (kHasLast && kPieces == 2) {
-                    dq_pieces.start(dq, count - 1, 1);
+                if constexpr (kHasLast && kSegments == 2) {
+                    dq_segments.start(dq, count - 1, 1);
                     wgmma_wait<1>();
                 } else {
                     wgmma_wait<0>();
@@ -158,10 +158,10 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
                 keep_order(weights);
                 keep_order(sums);
                 release(kHasDv ? memory.dy_empty + dy_stage : memory.q_empty + stage);
-                if constexpr (kHasLast && kPieces == 2) {
+                if constexpr (kHasLast && kSegments == 2) {
                     wgmma_wait<0>();
                     keep_order(dq);
-                    dq_pieces.store(dq, count - 1, 1);
+                    dq_segments.store(dq, count - 1, 1);
                 }
                 ++count;
             };
@@ -176,12 +176,12 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
 #pragma unroll 1
             for (int left = steps - 1; left > 0; --left) run_step(std::true_type());
 #pragma unroll
-            for (int piece = 0; piece < kPieces; ++piece) {
-                dq_pieces.start(dq, count - 1, piece);
+            for (int segment = 0; segment < kSegments; ++segment) {
+                dq_segments.start(dq, count - 1, segment);
                 wgmma_wait<0>();
                 keep_order(dq);
-                if (piece == kPieces - 1) release(memory.kv_empty);
-                dq_pieces.store(dq, count - 1, piece);
+                if (segment == kSegments - 1) release(memory.kv_empty);
+                dq_segments.store(dq, count - 1, segment);
             }
         }
         const KeyTile<Tile> stored(g, *static_cast<volatile int*>(memory.tiles + tile_count % kSlots));

@@ -34,15 +34,15 @@ struct BackwardTile {
     static constexpr int kStatisticsBytes = 2 * kRows * 4, kDsBytes = kRows * kKeys * 2;
     static constexpr int kPBytes = kSplitsProducts ? kRows * kKeys * 2 : 0;
 
-    // dQ of a step is in pieces of 64 rows and up to 64 columns; a warpgroup has one after another in its buffer of the step.
+    // dQ of a step is in segments of 64 rows and up to 64 columns; a warpgroup has one after another in its buffer of the step.
     static constexpr bool kSplitsRows = kRows > kWarpgroupRows;
-    static constexpr int kDqColumns = kBoxElements, kPieces = kSplitsRows ? kRows / kWarpgroupRows : kQBoxes;
-    static constexpr int kPiece = kWarpgroupRows * kDqColumns, kPieceBytes = kPiece * 4;
-    static constexpr int kMostPieces = (kPieces + kConsumers - 1) / kConsumers;  // of a warpgroup
-    BK_HD static constexpr int pieces_of(int warpgroup) { return warpgroup == 0 ? kMostPieces : kPieces - kMostPieces; }
-    BK_HD static constexpr int first_piece_of(int warpgroup) { return warpgroup == 0 ? 0 : kMostPieces; }
-    BK_HD static constexpr int octets_of(int piece) {  // of columns
-        return (kSplitsRows || kDk - piece * kDqColumns >= kDqColumns ? kDqColumns : kDk - piece * kDqColumns) / 8;
+    static constexpr int kDqColumns = kBoxElements, kSegments = kSplitsRows ? kRows / kWarpgroupRows : kQBoxes;
+    static constexpr int kSegment = kWarpgroupRows * kDqColumns, kSegmentBytes = kSegment * 4;
+    static constexpr int kMostSegments = (kSegments + kConsumers - 1) / kConsumers;  // of a warpgroup
+    BK_HD static constexpr int segments_of(int warpgroup) { return warpgroup == 0 ? kMostSegments : kSegments - kMostSegments; }
+    BK_HD static constexpr int first_segment_of(int warpgroup) { return warpgroup == 0 ? 0 : kMostSegments; }
+    BK_HD static constexpr int octets_of(int segment) {  // of columns
+        return (kSplitsRows || kDk - segment * kDqColumns >= kDqColumns ? kDqColumns : kDk - segment * kDqColumns) / 8;
     }
 
     // Steps alternate between two warps that add dQ to global memory, and between buffers where two fit.
@@ -50,13 +50,13 @@ struct BackwardTile {
     static constexpr int kBarriers = 3 + 2 * (kQStages + kDyStages + kAdders * kConsumers + kTileSlots) + 2;
     static constexpr int kSharedWithoutDq = kKBytes + kVBytes + kQStages * (kQBytes + kStatisticsBytes) + kDyStages * kDyBytes +
                                             2 * kDsBytes + kPBytes + kBarriers * 8 + (kTileSlots + kQStages) * 4 + 1024;
-    static constexpr int kMostShared = 227 << 10, kDqBytes = kConsumers * kPieceBytes;  // of a buffer
-    static constexpr int kDqBuffers = kMostPieces == 1 && kSharedWithoutDq + 2 * kDqBytes <= kMostShared ? 2 : 1;
+    static constexpr int kMostShared = 227 << 10, kDqBytes = kConsumers * kSegmentBytes;  // of a buffer
+    static constexpr int kDqBuffers = kMostSegments == 1 && kSharedWithoutDq + 2 * kDqBytes <= kMostShared ? 2 : 1;
     static constexpr int kShared = kSharedWithoutDq + kDqBuffers * kDqBytes;
     // Registers of a thread: together no more than the launch's, or setmaxnreg would wait for ever.
     static constexpr int kProducerRegisters = kOverlaps ? 40 : 24, kConsumerRegisters = kOverlaps ? 232 : 240;
-    static_assert(kRows == kWarpgroupRows || (kRows == kConsumers * kWarpgroupRows && kDk == kDqColumns), "whole pieces");
-    static_assert(!kOverlaps || kSplitsProducts || kPieces == kConsumers, "a piece of each warpgroup");
+    static_assert(kRows == kWarpgroupRows || (kRows == kConsumers * kWarpgroupRows && kDk == kDqColumns), "whole segments");
+    static_assert(!kOverlaps || kSplitsProducts || kSegments == kConsumers, "a segment of each warpgroup");
     static_assert(kProducerRegisters + kConsumers * kConsumerRegisters <= (kConsumers + 1) * (65536 / kThreads / 8 * 8),
                   "setmaxnreg takes from the block's registers");
     static_assert(kShared <= kMostShared, "a block's shared memory");
@@ -166,11 +166,11 @@ struct BackwardMemory {
         }
         publish_barriers();
     }
-    // Barriers of a warpgroup's pieces of dQ for one of the warps that add them.
-    BK_DEVICE static int piece_barrier(int adder, int warpgroup) { return adder * Tile::kConsumers + warpgroup; }
-    // Phase of them of a piece of a step.
-    BK_DEVICE static int piece_phase(int step, int warpgroup, int piece) {
-        return step / Tile::kAdders * Tile::pieces_of(warpgroup) + piece;
+    // Barriers of a warpgroup's segments of dQ for one of the warps that add them.
+    BK_DEVICE static int segment_barrier(int adder, int warpgroup) { return adder * Tile::kConsumers + warpgroup; }
+    // Phase of them of a segment of a step.
+    BK_DEVICE static int segment_phase(int step, int warpgroup, int segment) {
+        return step / Tile::kAdders * Tile::segments_of(warpgroup) + segment;
     }
 };
 

@@ -109,22 +109,24 @@ BK_DEVICE void add_queries(const BackwardWgmma<T>& g, const BackwardMemory<Tile>
                 }
                 const char* const buffer = memory.dq + step % Tile::kDqBuffers * Tile::kDqBytes;
 #pragma unroll
-                for (int round = 0; round < Tile::kMostPieces; ++round) {
+                for (int round = 0; round < Tile::kMostSegments; ++round) {
 #pragma unroll
                     for (int w = 0; w < kConsumers; ++w) {
-                        if (round >= Tile::pieces_of(w)) continue;
-                        const int piece = Tile::first_piece_of(w) + round, bytes = Tile::octets_of(piece) * (kWarpgroup * 16);
-                        wait_for_phase(memory.dq_full + memory.piece_barrier(adder, w), memory.piece_phase(step, w, round) % 2);
+                        if (round >= Tile::segments_of(w)) continue;
+                        const int segment = Tile::first_segment_of(w) + round,
+                                  bytes = Tile::octets_of(segment) * (kWarpgroup * 16);
+                        wait_for_phase(memory.dq_full + memory.segment_barrier(adder, w),
+                                       memory.segment_phase(step, w, round) % 2);
                         if (is_first)
-                            bulk_store(dq + piece * Tile::kPiece, buffer + w * Tile::kPieceBytes, bytes);
+                            bulk_store(dq + segment * Tile::kSegment, buffer + w * Tile::kSegmentBytes, bytes);
                         else
-                            bulk_add(dq + piece * Tile::kPiece, buffer + w * Tile::kPieceBytes, bytes);
+                            bulk_add(dq + segment * Tile::kSegment, buffer + w * Tile::kSegmentBytes, bytes);
                         end_store_group();
                     }
                     wait_for_store_reads<0>();
 #pragma unroll
                     for (int w = 0; w < kConsumers; ++w)
-                        if (round < Tile::pieces_of(w)) arrive(memory.dq_empty + memory.piece_barrier(adder, w));
+                        if (round < Tile::segments_of(w)) arrive(memory.dq_empty + memory.segment_barrier(adder, w));
                 }
                 if (g.is_ordered) {
                     wait_for_stores<0>();

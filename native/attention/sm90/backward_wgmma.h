@@ -32,10 +32,10 @@ inline BackwardExtents backward_extents(int64_t d_k, int64_t d_v) {
 }
 
 // Partial sums of dQ. Without a mask all tiles of keys of a head start at the same queries, and the n-th waits until n others
-// have added theirs; where few heads make that wait a large part of the time, tiles take turns in several sums.
+// have added theirs; where few heads make that wait a large part of the time, tiles alternate between several sums.
 template <class T>
 int backward_dq_copies(const AttentionForward<T>& p, const BackwardExtents& extents) {
-    constexpr int64_t kBlocks = 132, kMost = 4, kSteps = 16;  // steps for which one wait is small
+    constexpr int64_t kBlocks = kReferenceSms, kMost = 4, kSteps = 16;  // steps for which one wait is small
     if (!p.rules.band.is_all() || p.is_batch_invariant) return 1;
     const int64_t tiles = ceil_div<int64_t>(p.lengths.k_len, extents.keys), heads = p.batch * p.kv_heads;
     const int64_t waits = std::min(tiles, std::max<int64_t>(kBlocks / heads, 1));
