@@ -147,11 +147,8 @@ def _annotation(spec: Spec, number: str) -> str:
     if number in _ANNOTATIONS:
         return _ANNOTATIONS[number]
     found = next((p for p in spec.row.params if p.name == number), None)
-    if (
-        found is not None
-        and found.dtype == "f32"
-        and any(n.default is None for n in spec.numbers if n.number == number)
-    ):
+    defaults = [n.default for n in spec.numbers if n.number == number]  # `any` may be the function of this module
+    if found is not None and found.dtype == "f32" and None in defaults:
         return "float | None"
     return "int" if found is None or found.dtype in ("i32", "i64", "u64") else "float"
 

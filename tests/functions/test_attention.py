@@ -116,6 +116,27 @@ def test_empty_rows_and_lengths():
     assert (y[:, :, 1] == 0).all() and (lse[:, :, 1] == -np.inf).all() and (y[:, :, 0] != 0).all()
 
 
+def test_values_without_features():
+    """lse, which C does not compute then, is NaN, and every gradient is 0."""
+    q, k, v = normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 0)
+    y, lse = bk.fused_attention_forward(q, k, v)
+    assert y.shape == (1, 2, 3, 0) and lse.shape == (1, 2, 3) and np.isnan(lse).all()
+    for found in bk.fused_attention_backward(y, q, k, v, y, lse):
+        np.testing.assert_array_equal(found, np.zeros_like(found))
+    rows, cu = [x[0].swapaxes(0, 1).copy() for x in (q, k, v)], [np.array([0, n], np.int32) for n in (3, 5)]
+    y, lse = bk.fused_attention_varlen_forward(*rows, *cu, 3, 5)
+    assert y.shape == (3, 2, 0) and lse.shape == (2, 3) and np.isnan(lse).all()
+    for found in bk.fused_attention_varlen_backward(y, *rows, *cu, y, lse, 3, 5):
+        np.testing.assert_array_equal(found, np.zeros_like(found))
+
+
+@pytest.mark.parametrize("longest", [-1, 2**31, 1.5, True, None])
+def test_refuses_lengths(longest):
+    q, cu = normal(3, 2, 4), np.array([0, 3], np.int32)
+    with pytest.raises(bk.InvalidProblemError, match="max_seqlen_k is "):
+        bk.fused_attention_varlen(q, q, q, cu, cu, 3, longest)
+
+
 @pytest.mark.parametrize(("options", "text"), [
     ({}, "q has 4 heads and k 2: enable_gqa"),
     ({"enable_gqa": True, "layout": "sbhd"}, "layout is 'sbhd', must be one of bhsd, bshd"),

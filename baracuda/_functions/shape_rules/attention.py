@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._call.scalars import INT32_MAX, as_flag, as_real, exceeds
+from baracuda._call.scalars import INT32_MAX, as_flag, as_integer, as_real, exceeds
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, as_strided, check_shape, dense_as, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -30,6 +30,13 @@ def _check_groups(heads: Any, kv_heads: Any, q: Shape, k: Shape) -> None:
         raise InvalidProblemError(
             f"q has shape {q} and k {k}: {heads} query heads are no multiple of {kv_heads} key-value heads"
         )
+
+
+def _fills_if_empty(spec: Spec, results: Mapping[str, Shape], y: Shape) -> dict[str, float | str]:
+    """What C does not compute for a y without elements: lse of values without features is NaN, gradients are 0."""
+    if 0 not in y:
+        return {}
+    return {o.pointer: math.nan if o.pointer == "lse" else 0.0 for o in spec.outputs if 0 not in results[o.pointer]}
 
 
 def _as_heads(view: TensorRef, *, rank: int, tokens_first: bool) -> TensorRef | None:
@@ -81,7 +88,7 @@ def dense(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
     as_heads = functools.partial(_as_heads, rank=rank, tokens_first=tokens_first)
     op_views: dict[str, Any] = dict.fromkeys(("q", "k", "v", "y", "dy", "dq", "dk", "dv"), as_heads)
     op_views["lse"] = functools.partial(dense_as, extents["lse"])
-    return CallMeta(values, extents, results, op_views=op_views)
+    return CallMeta(values, extents, results, op_views=op_views, fills=_fills_if_empty(spec, results, own_y))
 
 
 def packed(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -96,7 +103,7 @@ def packed(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     _check_groups(heads, kv_heads, q, k)
     if exceeds(INT32_MAX, *q, *k, d_v, *offsets):
         raise UnsupportedError(f"q has shape {q}: extents of more than {INT32_MAX} are not supported")
-    longest = {name: numbers[name] for name in ("max_seqlen_q", "max_seqlen_k")}
+    longest = {name: as_integer(name, numbers[name], 0, INT32_MAX) for name in ("max_seqlen_q", "max_seqlen_k")}
     values: dict[str, Any] = {
         "batch": offsets[0] - 1, "heads": heads, "kv_heads": kv_heads, "total_q": q[0], "total_k": k[0], "d_k": q[2],
         "d_v": d_v, "scale": _scale(numbers, q[2]), "max_q_len": longest["max_seqlen_q"],
@@ -112,4 +119,7 @@ def packed(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         if name in shapes:
             check_shape(name, shapes[name], extents[name])
     results = {output.pointer: extents[output.pointer] for output in spec.outputs}
-    return CallMeta(values, extents, results, op_views=dict.fromkeys(extents, if_contiguous))
+    return CallMeta(
+        values, extents, results, op_views=dict.fromkeys(extents, if_contiguous),
+        fills=_fills_if_empty(spec, results, y),
+    )  # fmt: skip
