@@ -41,6 +41,8 @@ FLAGS = (
     "channels_last",
     "include_self",
     "include_last_offset",
+    "aligns_ends",
+    "is_base2",
 )
 # Numbers that C takes in arrays, by C's names.
 MOVES = {
@@ -55,6 +57,7 @@ MOVES = {
     **{name: lambda p, name=name: p.host[name] for name in ("kernel_size", "dilation", "padding", "steps")},
     "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
+    "tokens_first": lambda p: False,
 }  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
@@ -119,7 +122,7 @@ def array_of(spec, problem, argument):
 def is_mean_over_batch(problem):
     """Whether a loss divides by the given extent of the first axis instead of the number of elements."""
     scalars = problem.scalars
-    return "batch" in scalars and scalars["reduction_mode"] == 1 and scalars["batch"] != scalars["numel"]
+    return "batch" in scalars and scalars.get("reduction_mode") == 1 and scalars["batch"] != scalars["numel"]
 
 
 def wide_of(problem):

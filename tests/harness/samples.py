@@ -53,6 +53,14 @@ SHAPES = {
     "gather_rows": {"table": (4, 3)},
     "selection": {"x": (3, 4), "dy": (8,), "mask": (3, 4)},
     "masked_scatter": {"source": (12,), "mask": (3, 4)},
+    "attention": {
+        **dict.fromkeys(("bias", "mask"), (2, 6, 4, 5)), **dict.fromkeys(("y", "dy"), (2, 6, 4, 8)), "lse": (2, 6, 4),
+        "q": (2, 6, 4, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8), "slopes": (6,), "sinks": (6,),
+    },
+    "attention_varlen": {
+        **dict.fromkeys(("y", "dy"), (5, 6, 8)), "lse": (6, 5), "q": (5, 6, 7), "k": (9, 3, 7), "v": (9, 3, 8),
+        "slopes": (6,), "sinks": (6,),
+    },
 }  # fmt: skip
 for _layout in ("softmax", "scan", "reduce_axes", "reduce_to", "trace", "flip", "roll", "permute", "triangle", "masked",
                 "nonzero"):  # fmt: skip
@@ -77,7 +85,7 @@ NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
-    "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0,
+    "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
 }  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -102,6 +110,12 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "scatter": ({}, {"size": 4}),
     **dict.fromkeys(("put", "put_add"), ({}, {"size": 12})),
     **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
+    "attention_decode": ({"q": (2, 6, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8)}, {}),
+    "attention_paged": ({"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}, {}),
+    "attention_ragged": ({"q": (9, 6, 7), "k": (5, 3, 7), "v": (5, 3, 8)}, {}),
+    "merge_attention_states": ({"values": (3, 4, 5), "lse": (3, 4)}, {}),
+    "merge_attention_sets": ({"v": (2, 3, 4, 5), "s": (2, 3, 4)}, {}),
+    "hyper_connection": ({"x": (2, 3, 4), "gamma": (4,), "h_pre": (3,), "h_post": (3,), "h_res": (3, 3)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
         f"{order}segment_{reduction}": ({"x": (4, 3)}, {"num_segments": 3})
@@ -125,6 +139,8 @@ INDICES = {
     ("take", "index"): [11, 0, 5, 5],
     **{(name, "index"): [11, 0, 5, 4] for name in ("put", "put_add")}, ("gather_rows", "index"): [3, 0, 3],
     ("one_hot", "index"): [4, 0, 1],
+    "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
+    "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
@@ -160,7 +176,8 @@ def sample(name: str) -> Sample:
 
 def array_of(spec, position, rng):
     argument = spec.arrays[position]
-    slot = next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
+    slots = [p.dtype for row in spec.rows for p in row.params if p.name == argument.pointer]
+    slot = next((each for each in slots if each != "bf16"), "T")  # NumPy itself and PyTorch's from_numpy have no bf16
     known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
     dtype = dtype_of(spec, slot)
     if known is not None:
