@@ -325,6 +325,8 @@ def computed_extents(names) -> dict[str, int]:
         return {"offset_count": names["num_bags"] + (names.get("include_last_offset", 1) != 0)}
     if "groups" in names:
         return {"offset_count": names["groups"] + 1}
+    if "num_page_ids" in names:
+        return {"offset_count": names["batch"] + 1}
     if {"num_classes", "out_numel"} <= set(names):
         return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:

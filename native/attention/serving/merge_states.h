@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
@@ -128,9 +127,9 @@ template <class T>
 Status merge_states(const Launch& launch, MergedStates<T> p) {
     p.heads_of_team = std::clamp<int64_t>(2048 / std::max<int64_t>(p.head_dim, 1), 1, p.heads);
     p.teams_of_row = ceil_div(p.heads, p.heads_of_team);
-    p.has_vectors = p.head_dim % MergedStates<T>::kLanes == 0;
-    for (const T* values : {p.v, p.other_v, static_cast<const T*>(p.y)})
-        p.has_vectors = p.has_vectors && is_aligned(values, kVectorBytes);
+    const bool is_vectors =
+        is_aligned(p.v, kVectorBytes) && is_aligned(p.other_v, kVectorBytes) && is_aligned(p.y, kVectorBytes);
+    p.has_vectors = p.head_dim % MergedStates<T>::kLanes == 0 && is_vectors;
     return run_teams(launch, p.rows * p.teams_of_row, p.heads_of_team * p.head_dim * (p.count + 1) * size_of<T>(),
                      MergeJob<T>{p});
 }

@@ -19,7 +19,8 @@ ANY_SIGN = {
     "stride_a", "stride_b", "stride_c", "stride_d", "stride_dd", "stride_r", "stride_z", "query_offset", "fill_bits",
     "fill_bits_high", "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
     "is_concatenated", "scale_grad_by_freq", "is_causal", "has_mask", "aligns_ends", "window_left", "window_right",
-    "window_size_left", "window_size_right",
+    "window_size_left", "window_size_right", "window", "is_base2",
+    *(f"stride_{operand}_{axis}" for operand in "qkvy" for axis in "bhs"),
 }  # fmt: skip
 # parameters that repeat an entry of a host array, so that only other values are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|\w+_flag")

@@ -21,6 +21,7 @@ MULTIPLES = (*PACKED, "int4_", *SPARSE)
 STRIDED = [
     op for op, (row, _) in OPS.items()
     if any(p.direction == "host" for p in row.problem) and any(p.role == "rank" for p in row.problem)
+    and not op.startswith(("im2col", "col2im"))
 ]  # fmt: skip
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too

@@ -20,7 +20,8 @@ OF_EVERY_INPUT = {f"loss_{name}_backward_{{T}}" for name in ("margin_ranking", "
 OF_EVERY_INPUT |= {name.replace("_backward", "_param_backward") for name in OF_EVERY_INPUT}
 OF_EVERY_INPUT |= {"loss_triplet_margin_swap_backward_{T}"}
 OF_EVERY_INPUT |= {"scatter_reduce_backward{I}_{T}", "loss_cross_entropy_soft_weighted_backward_{T}"}
-OF_EVERY_INPUT |= {f"attention_{form}_{{T}}" for form in ("backward", "varlen", "varlen_backward")} | {"attention_{T}"}
+# Results of attention and their lse.
+OF_EVERY_INPUT |= {name for name, row in ROWS.items() if row.family == "attention" and not name.startswith("alibi")}
 # Instances of the rows that say what is read; where a function is not named, its outputs read every input.
 INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] in ("f32", "bf16")]
 

@@ -125,7 +125,7 @@ def paged_problems(cache=""):
     return {name: lambda d, o=options: paged(d, cache=cache, **o) for name, options in made.items()}
 
 
-PAGED_EXTENTS = ("batch", "total_q", "num_pages", "num_page_ids", "heads", "kv_heads", "d_k", "d_v")
+PAGED_EXTENTS = ("batch", "total_q", "num_pages", "page_size", "num_page_ids", "heads", "kv_heads", "d_k", "d_v")
 PAGED_POINTERS = ("q", "k_cache", "v_cache", "page_ids", "page_offsets", "last_page_len", "y")
 OF_BYTES = ("k_cache", "v_cache")
 HEADS = Bad("groups", 2, r"heads is 5, must be a multiple of kv_heads, 4", {"heads": 5}, can=2)
@@ -305,7 +305,7 @@ def append_reference(problem):
     return {name: Expected(cache) for name, cache in found.items()}
 
 
-APPEND_EXTENTS = ("batch", "num_tokens", "num_pages", "num_page_ids", "heads", "d_k", "d_v")
+APPEND_EXTENTS = ("batch", "num_tokens", "num_pages", "page_size", "num_page_ids", "heads", "d_k", "d_v")
 APPEND_POINTERS = ("k_new", "v_new", "batch_indices", "positions", "page_ids", "page_offsets", "k_cache", "v_cache")
 
 CASES = (
