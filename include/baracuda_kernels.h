@@ -613,8 +613,8 @@ BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(i
  * The score is scale q.k, or softcap tanh(scale q.k / softcap) where softcap is not 0. With is_causal the last
  * query sees the last key (bottom-right); window >= 0 hides keys further than window before a query's own, and
  * after it. lse is the logarithm of the sum of exponentials, natural, or of base 2 where is_base2 is not 0; a row
- * without keys has y = 0 and lse = -inf. Slots and pages of no sequence are not read. Page ids must be inside the
- * cache.
+ * without keys has y = 0 and lse = -inf. Slots and pages of no sequence are not read. Offsets are clamped to
+ * num_page_ids, and page ids to the cache.
  *   in    q: T [total_q, heads, d_k]
  *   in    k_cache: T [num_pages, kv_heads, page_size, d_k]
  *   in    v_cache: T [num_pages, kv_heads, page_size, d_v]

@@ -95,6 +95,7 @@ struct Lengths {
     const int32_t* page_offsets = nullptr;
     const int32_t* last_page_len = nullptr;
     int64_t page_size = 0;
+    int64_t page_id_count = kUnbounded, page_count = kUnbounded;  // offsets and page ids are clamped to them
 };
 
 struct Sequence {
@@ -111,9 +112,11 @@ BK_HD Sequence sequence_of(const Lengths& lengths, int64_t b) {
         if (s.q_len > lengths.q_len) s.q_len = lengths.q_len;
     }
     if (lengths.page_ids != nullptr) {
-        s.k_begin = lengths.page_offsets[b];
-        const int64_t pages = lengths.page_offsets[b + 1] - s.k_begin;
-        s.k_len = pages <= 0 ? 0 : (pages - 1) * lengths.page_size + clamp_row(lengths.last_page_len[b], 0, lengths.page_size);
+        s.k_begin = clamp_row(lengths.page_offsets[b], 0, lengths.page_id_count);
+        const int64_t pages = clamp_row(lengths.page_offsets[b + 1], 0, lengths.page_id_count) - s.k_begin;
+        s.k_len = pages <= 0 || lengths.page_count == 0
+                      ? 0
+                      : (pages - 1) * lengths.page_size + clamp_row(lengths.last_page_len[b], 0, lengths.page_size);
     } else if (lengths.k_offsets != nullptr) {
         s.k_begin = clamp_row(lengths.k_offsets[b], 0, lengths.total_k);
         s.k_len = clamp_row(lengths.k_offsets[b + 1], s.k_begin, lengths.total_k) - s.k_begin;
@@ -123,12 +126,17 @@ BK_HD Sequence sequence_of(const Lengths& lengths, int64_t b) {
     return s;
 }
 
+// The page at an index of page_ids.
+BK_HD int64_t page_at(const Lengths& lengths, int64_t index) {
+    return clamp_row(lengths.page_ids[index], 0, lengths.page_count - 1);
+}
+
 // Row j of the keys or values of a sequence.
 template <class E>
 BK_HD const E* key_row(const HeadsView<const E>& view, const Lengths& lengths, const Sequence& s, int64_t b, int64_t h,
                        int64_t j) {
     if (lengths.page_ids != nullptr)
-        return view.at(lengths.page_ids[s.k_begin + j / lengths.page_size], h, j % lengths.page_size);
+        return view.at(page_at(lengths, s.k_begin + j / lengths.page_size), h, j % lengths.page_size);
     return view.at(b, h, s.k_begin + j);
 }
 

@@ -64,6 +64,7 @@ struct PagedCache {
     const KV *k, *v;
     const int32_t *page_ids, *page_offsets, *last_page_len;
     int64_t page_size;
+    int64_t page_id_count = kUnbounded, page_count = kUnbounded;
 
     // k_len bounds the keys of a sequence.
     template <class T>
@@ -73,6 +74,8 @@ struct PagedCache {
         p.lengths.page_offsets = page_offsets;
         p.lengths.last_page_len = last_page_len;
         p.lengths.page_size = page_size;
+        p.lengths.page_id_count = page_id_count;
+        p.lengths.page_count = page_count;
         p.k = {k, p.kv_heads * page_size * p.d_k, page_size * p.d_k, p.d_k};
         p.v = {v, p.kv_heads * page_size * p.d_v, page_size * p.d_v, p.d_v};
     }
@@ -129,7 +132,7 @@ struct AttentionPaged {
                                     const int32_t* page_offsets, const int32_t* last_page_len, const int32_t* q_offsets, T* y,
                                     float* lse) const {
         auto p = token_major<T, KV>(batch, total_q, heads, kv_heads, d_k, d_v, scale, q, q_offsets, y, lse);
-        PagedCache<KV>{k_cache, v_cache, page_ids, page_offsets, last_page_len, page_size}.set(
+        PagedCache<KV>{k_cache, v_cache, page_ids, page_offsets, last_page_len, page_size, num_page_ids, num_pages}.set(
             p, int64_t{num_page_ids} * page_size);
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;

@@ -124,7 +124,7 @@ private:
     BK_DEVICE void find_page(int chunk) {
         if (g_.p.lengths.page_ids == nullptr || !g_.is_one_page || chunk >= end_) return;
         const DivMod<uint32_t> at = g_.page_size(static_cast<uint32_t>(chunk * kChunk));
-        page_ = g_.p.lengths.page_ids[keys_.first_page + static_cast<int>(at.quotient)];
+        page_ = static_cast<int>(page_at(g_.p.lengths, keys_.first_page + static_cast<int>(at.quotient)));
         slot_ = static_cast<int>(at.remainder);
     }
 

@@ -77,7 +77,7 @@ struct KeyRows {
         if (j >= k_len) return nullptr;
         if (lengths.page_ids == nullptr) return data + j * view.row;
         const DivMod<uint32_t> at = page_size(static_cast<uint32_t>(j));
-        return data + (lengths.page_ids[first_page + static_cast<int>(at.quotient)] * view.batch + at.remainder * view.row);
+        return data + (page_at(lengths, first_page + static_cast<int>(at.quotient)) * view.batch + at.remainder * view.row);
     }
 };
 
