@@ -165,9 +165,17 @@ struct Fa2SdpaV2 : Fa2Problem<T> {
     }
 };
 
+// The workspace of the gradients of a problem without operands.
+template <class T>
+size_t backward_workspace_of(const AttentionForward<T>& forward) {
+    AttentionBackward<T> p;
+    p.forward = forward;
+    return attention_backward_workspace(p);
+}
+
 template <class T>
 struct Fa2SdpaBackward : Fa2Problem<T> {
-    size_t workspace_size() const { return attention_backward_workspace(AttentionBackward<T>{problem()}); }
+    size_t workspace_size() const { return backward_workspace_of<T>(problem()); }
     Status run(const float* alibi_slopes_ptr, const T* q, const T* k, const T* v, const T* o, const T* dout, const float* lse,
                T* dq, T* dk, T* dv, const Launch& launch) const {
         const AttentionExtents e = this->scalars().extents();
@@ -241,7 +249,7 @@ struct Fa2SdpaVarlen : Fa2VarlenProblem<T> {
 
 template <class T>
 struct Fa2SdpaVarlenBackward : Fa2VarlenProblem<T> {
-    size_t workspace_size() const { return attention_backward_workspace(AttentionBackward<T>{this->problem()}); }
+    size_t workspace_size() const { return backward_workspace_of<T>(this->problem()); }
     Status run(const float* alibi_slopes_ptr, const T* q, const T* k, const T* v, const T* o, const T* dout, const float* lse,
                const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k, T* dq, T* dk, T* dv, const Launch& launch) const {
         AttentionBackward<T> p;
