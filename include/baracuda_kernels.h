@@ -467,6 +467,7 @@ BARACUDA_API size_t baracuda_kernels_attention_varlen_backward_f64_workspace_siz
  *   in    h_post: f32 [n_streams]
  *   in    h_res: f32 [n_streams, n_streams]
  *   out   out: T [batch, n_streams, hidden_dim]
+ *   limits: n_streams is <= 31
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_bf16_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -488,6 +489,7 @@ BARACUDA_API int32_t baracuda_kernels_hyper_connection_bf16_bf16_can_implement(i
  *   in    h_post: f32 [n_streams]
  *   in    h_res: f32 [n_streams, n_streams]
  *   out   out: T [batch, n_streams, hidden_dim]
+ *   limits: n_streams is <= 31
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_hyper_connection_f32_f32_run(int32_t batch, int32_t hidden_dim, int32_t n_streams, int32_t sinkhorn_iters, float eps, const void* x, const void* gamma, const void* h_pre, const void* h_post, const void* h_res, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -553,7 +555,7 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t 
  *   inout s: f32 [seq_len, num_heads]
  *   in    v_other: T [seq_len, num_heads, head_dim]
  *   in    s_other: f32 [seq_len, num_heads]
- *   limits: head_dim is even
+ *   limits: seq_len is >= 1; num_heads is >= 1; head_dim is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f16_run(int32_t seq_len, int32_t num_heads, int32_t head_dim, void* v, void* s, const void* v_other, const void* s_other, void* stream);
@@ -573,7 +575,7 @@ BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_state_in_place_f32_can_im
  *   in    s: f32 [seq_len, num_index_sets, num_heads]
  *   out   v_merged: T [seq_len, num_heads, head_dim]
  *   out   s_merged: f32 [seq_len, num_heads]
- *   limits: head_dim is even
+ *   limits: num_index_sets is >= 1; seq_len is >= 1; num_heads is >= 1; head_dim is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_flashinfer_merge_states_f16_run(int32_t num_index_sets, int32_t seq_len, int32_t num_heads, int32_t head_dim, const void* v, const void* s, void* v_merged, void* s_merged, void* stream);
@@ -624,7 +626,7 @@ BARACUDA_API int32_t baracuda_kernels_merge_attention_states_f64_can_implement(i
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: softcap is >= 0
+ *   limits: page_size is >= 1; softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -651,7 +653,7 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t 
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: softcap is >= 0
+ *   limits: page_size is >= 1; softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */
@@ -675,7 +677,7 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_bf16_fp8e4m3_workspace_size
  *   in    q_offsets: i32 [offset_count], may be NULL
  *   out   y: T [total_q, heads, d_v]
  *   out   lse: f32 [total_q, heads], may be NULL
- *   limits: softcap is >= 0
+ *   limits: page_size is >= 1; softcap is >= 0
  *   workspace optional: parts of long sequences, which are read by more of the chip
  *   deterministic
  */

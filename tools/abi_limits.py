@@ -58,11 +58,18 @@ LIMITS = {
 
 
 # Rows whose names begin so have other limits of some names; empty where there is none.
-ATTENTION = ("sdpa", "flash_sdpa", "fa2_sdpa", "attention")
-OF_ATTENTION = {"is_causal": "", "head_dim": ">= 1"}
+OTHERS = {
+    ("sdpa", "flash_sdpa", "fa2_sdpa", "attention"): {"is_causal": "", "head_dim": ">= 1"},
+    ("attention_paged",): {"is_causal": "", "page_size": ">= 1"},
+    ("flashinfer_merge",): dict.fromkeys(("num_index_sets", "seq_len", "num_heads", "head_dim"), ">= 1"),
+    ("hyper_connection",): {"n_streams": "<= 31"},
+}
 
 
 def limits_of(row: Row) -> dict[str, str]:
     """Limits of a row's scalars and host arrays."""
-    limits = LIMITS | OF_ATTENTION if row.pattern.startswith(ATTENTION) else LIMITS
+    limits = LIMITS
+    for prefixes, others in OTHERS.items():
+        if row.pattern.startswith(prefixes):
+            limits = limits | others
     return {p.name: limits[p.name] for p in row.problem if limits.get(p.name) and p.role != "stride"}
