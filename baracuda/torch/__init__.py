@@ -43,7 +43,7 @@ _TYPES = {
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
-    **dict.fromkeys(("aligns_ends", "tokens_first"), "bool"),
+    **dict.fromkeys(("is_base2", "aligns_ends", "tokens_first"), "bool"),
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.

@@ -79,6 +79,7 @@ REVERSE_ONLY = {
     "gumbel_softmax_seeded", "weight_norm", "weight_norm_forward", "l2_normalize_forward", "batch_norm_inference",
     *[f"{form}{name}{end}" for form in ("", "exclusive_") for name in ("cummax", "cummin") for end in ("", "_indices")],
     "var_mean", "std_mean", "embedding_bag_max",
+    *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
 }  # fmt: skip
 
 
