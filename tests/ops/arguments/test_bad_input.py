@@ -162,7 +162,10 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
     told = {p.name for p in row.size_params}  # the others, such as a bad pitch, are not told
     for bad in case.bad_of(op, slots):
         if bad.can and told >= {*bad.scalars, *bad.host}:
-            assert workspace_size(library, op, changed(bases[bad.of], bad)) == 0
+            problem = changed(bases[bad.of], bad)
+            refused = re.match(rf"{op}: (\w+)", can_implement(library, op, problem)[1])
+            if refused and refused[1] in told:  # a backend may refuse a pitch, which the size is not told
+                assert workspace_size(library, op, problem) == 0
             check_text(op, last_error(library), "")
 
 
