@@ -298,7 +298,9 @@ def test_errors_and_names():
         jax.jit(lambda x, axis: bj.softmax(x, axis=axis))(jnp.ones(3), 0)
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = bj.frobnicate
-    assert set(dir(bj)) == {*specs(), "concatenate", "split", "stack"} and "gelu" in bj.gelu.__doc__
+    assert (
+        set(dir(bj)) == {*specs(), "concatenate", "split", "stack", *bj._attention.NAMES} and "gelu" in bj.gelu.__doc__
+    )
 
 
 def test_export():
