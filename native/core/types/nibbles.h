@@ -16,11 +16,11 @@ namespace bk {
 template <class E>
 constexpr int kElementsPerByte = 1;
 template <>
-constexpr int kElementsPerByte<s4x2> = 2;
+inline constexpr int kElementsPerByte<s4x2> = 2;
 template <>
-constexpr int kElementsPerByte<u4x2> = 2;
+inline constexpr int kElementsPerByte<u4x2> = 2;
 template <>
-constexpr int kElementsPerByte<b1x8> = 8;
+inline constexpr int kElementsPerByte<b1x8> = 8;
 
 // int8_t for two's complement, else uint8_t.
 template <class P>
