@@ -2,7 +2,8 @@
 // Fused attention on fibers against loops in f64, forward and backward, for random problems with all rules: bands, softcap,
 // slopes, bias, masks, blocks, sinks, dropout, packed sequences, pages, groups of heads, strides. What a problem must not
 // read is NaN, and what it must write is NaN before.
-#include "attention/flash/attention.cu"
+#include "attention/flash/backward_simt.cuh"
+#include "attention/flash/forward_simt.cuh"
 
 #include <cmath>
 #include <limits>
@@ -76,7 +77,7 @@ Status run_forward(const AttentionForward<T>& p) {
         }
         if (has_large_tile) return attention_simt::launch_forward<T, 8, 2>(Launch{}, p);
     }
-    return attention_forward(Launch{}, p);
+    return attention_simt::forward(Launch{}, p);
 }
 
 template <class T>
@@ -352,8 +353,8 @@ struct Problem {
         if (one_in(5)) g.dq = {};
         if (one_in(5)) g.dk = {};
         if (one_in(5)) g.dv = {};
-        if (one_in(2)) workspace.resize(attention_backward_workspace(g));
-        if (attention_backward(Launch{workspace.data(), workspace.size(), nullptr}, g) != Status::kOk) ++failures;
+        if (one_in(2)) workspace.resize(attention_simt::backward_workspace(g));
+        if (attention_simt::backward(Launch{workspace.data(), workspace.size(), nullptr}, g) != Status::kOk) ++failures;
         const size_t q_all = static_cast<size_t>((is_packed ? 1 : p.batch) * p.heads * q_rows());
         const size_t k_all = static_cast<size_t>((is_packed ? 1 : p.batch) * p.kv_heads * k_rows());
         std::vector<double> dq_sum(q_all * p.d_k), dk_sum(k_all * p.d_k), dv_sum(k_all * p.d_v), db(dbias.size()),
@@ -448,10 +449,10 @@ int check_poison() {
         }
         Heads<T>& bad = what == 0 ? k : what == 1 ? v : q;
         for (int64_t x = 0; x < kExtent; ++x) bad.view.at(0, 0, kBad)[x] = Heads<T>::nan();
-        if (attention_forward(Launch{}, p) != Status::kOk) ++failures;
+        if (attention_simt::forward(Launch{}, p) != Status::kOk) ++failures;
         AttentionBackward<T> g;
         g.forward = p, g.y = y.read(), g.dy = dy.read(), g.dq = dq.view, g.dk = dk.view, g.dv = dv.view;
-        if (attention_backward(Launch{}, g) != Status::kOk) ++failures;
+        if (attention_simt::backward(Launch{}, g) != Status::kOk) ++failures;
         for (int64_t r = 0; r < kLength; ++r) {
             const bool is_bad = what == 2 ? r == kBad : r >= kBad;
             const double at_y = number(y.view.at(0, 0, r)[1]), at_dq = number(dq.view.at(0, 0, r)[1]);
@@ -482,7 +483,7 @@ int check_infinite_scores() {
     p.lse.data = lse.data(), p.lse.row = 1, p.lse.empty = INFINITY;
     p.rules.bias.data = bias.data(), p.rules.bias.values = Values::kF32;
     p.rules.bias.row = kKeys, p.rules.bias.column = 1;
-    int failures = attention_forward(Launch{}, p) != Status::kOk;
+    int failures = attention_simt::forward(Launch{}, p) != Status::kOk;
     for (int64_t i = 0; i < kRows; ++i) {
         const bool is_nan = i == 3 || i == 40 || i == 50, is_empty = i == 60;
         const float got = y.view.at(0, 0, i)[5], sum = lse[static_cast<size_t>(i)];
@@ -521,7 +522,7 @@ int check_no_sequences() {
     p.lse.data = lse, p.lse.head = kRows, p.lse.row = 1, p.lse.empty = INFINITY;
     AttentionBackward<float> g;
     g.forward = p, g.y = g.dy = y.read(), g.dq = dq.view, g.dk = dk.view;
-    bool is_right = attention_forward(Launch{}, p) == Status::kOk && attention_backward(Launch{}, g) == Status::kOk;
+    bool is_right = attention_simt::forward(Launch{}, p) == Status::kOk && attention_simt::backward(Launch{}, g) == Status::kOk;
     for (int64_t x = 0; x < 2 * kRows * kExtent; ++x) {
         const int64_t h = x / kExtent / kRows, row = x / kExtent % kRows, e = x % kExtent;
         is_right &= y.view.at(0, h, row)[e] == 0 && dq.view.at(0, h, row)[e] == 0 && dk.view.at(0, h, row)[e] == 0;
