@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// What both forms of sdpa do with their views.
+// Runs both forms of sdpa on their views.
 template <class T>
 Status run_sdpa(const Launch& launch, AttentionForward<T> p, const AttentionExtents& e, bool is_causal, const T* mask,
                 T* attn) {

@@ -212,7 +212,7 @@ struct BackwardRows {
         });
     }
 
-    // What no sequence's tasks write: rows between sequences, and dsinks.
+    // Writes rows between sequences, and dsinks: no sequence's task does.
     void run_rest() const {
         zero_unowned_rows();
         if (p.dsinks != nullptr && forward().rules.sinks != nullptr)

@@ -129,7 +129,7 @@ struct BackwardBlock {
             narrow<T>(value);
     }
 
-    // Of the tile: P with dropout, and the gradient of q.k.
+    // Computes P with dropout, and the gradient of q.k, of the tile.
     BK_DEVICE void coefficients(bool stores_dbias, C (&weight)[kRows][kOwn], C (&gradient)[kRows][kOwn]) {
         if constexpr (kKeysAreRows) {
             if (kHasGradient) multiply<kRows, kOut>(v(), dy(), shared.staged, gradient);

@@ -362,7 +362,7 @@ struct BackwardTiles {
         }
     }
 
-    // What sums of dS lack.
+    // Factor that the sums of dS still need.
     C factor() const { return forward().rules.softcap != 0 ? C(1) : static_cast<C>(forward().rules.scale); }
 
     void store_queries(const Chunk& c, int64_t chunk, const Block& block, const Scratch& at, bool is_zero) const {

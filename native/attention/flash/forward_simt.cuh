@@ -11,7 +11,7 @@
 
 namespace bk::attention_simt {
 
-// What the kernel has as parameters.
+// Parameters of the kernel.
 template <class T>
 struct ForwardProblem {
     AttentionForward<T> p;

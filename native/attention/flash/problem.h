@@ -43,7 +43,7 @@ struct Band {
     bool is_all() const { return left == kUnbounded && right == kUnbounded; }
 };
 
-// What an optional operand of runtime dtype holds: none, f32, T, or bytes of which 0 hides a key.
+// Content of an optional operand of runtime dtype: none, f32, T, or bytes of which 0 hides a key.
 enum class Values : int8_t { kNone, kF32, kElement, kKeep };
 
 // An operand [batch, head, query, key] with strides in elements, 0 where it is broadcast.

@@ -70,7 +70,7 @@ BK_HD C capped_score(const ScoreRules& rules, C dot) {
     return cap * math::tanh<C>(scaled / cap);
 }
 
-// What is added to it.
+// The sum of slope and bias that is added to a capped score.
 template <class T, class C>
 BK_HD C score_addend(const ScoreRules& rules, int64_t b, int64_t h, int64_t i, int64_t j) {
     C sum = 0;
@@ -93,7 +93,7 @@ BK_HD PhiloxBlock dropout_block(uint64_t seed, int64_t b, int64_t h, int64_t i, 
     return philox_block(seed, low, static_cast<uint64_t>(b) << 32 | static_cast<uint64_t>(h));
 }
 
-// What dropout multiplies a probability by: 0 or 1 / (1 - p).
+// Factor of a probability under dropout: 0 or 1 / (1 - p).
 BK_HD float dropout_factor_of(const Dropout& dropout, uint32_t word) {
     return UniformOf<float>::of(&word) < dropout.probability ? 0.0f : 1.0f / (1.0f - dropout.probability);
 }

@@ -27,7 +27,7 @@ struct PagedAppendJob {
         int64_t page, slot;
     };
 
-    // Where a token goes; page -1 for nowhere.
+    // Destination of a token; page -1 if it is dropped.
     BK_HD Slot slot_of(int64_t token) const {
         const int64_t b = batch_indices == nullptr ? token : batch_indices[token];
         if (b < 0 || b >= batch) return {-1, 0};

@@ -41,7 +41,7 @@ struct ForwardShape {
     static constexpr int kBytes = kQBytes + kKBytes + kVBytes + kStateBytes;
 };
 
-// What all threads of a block know and use rarely: in shared memory, since registers are scarce.
+// State that all threads of a block use rarely: in shared memory, since registers are scarce.
 struct ForwardState {
     QueryRows queries;
     KeyBand band;

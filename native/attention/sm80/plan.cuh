@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the launches of the mma.sync attention kernels share: which problems they serve, and the splits of the keys.
+// Launches of the mma.sync attention kernels: which problems they serve, and the splits of the keys.
 #pragma once
 
 #include <cstdint>

@@ -77,14 +77,15 @@ BK_DEVICE void fill_tile(char* tile, int thread, int width, bool by_copies, cons
     }
 }
 
-// Where a lane's ldmatrix row of a 16 x 16 fragment begins: row lane % 16, vector lane / 16. All fragments of a tile are
+// Start of a lane's ldmatrix row of a 16 x 16 fragment: row lane % 16, vector lane / 16. All fragments of a tile are
 // at offsets from it, so that few addresses stay in registers.
 template <int kWidth>
 BK_DEVICE int fragment_base(int row, int lane) {
     return tile_offset<kWidth>(row + lane % 16, lane / 16);
 }
 
-// The same for the fragment 16 `rows` down and 16 `columns` to the right. XOR moves it within a group of swizzled vectors.
+// Start of that row in the fragment 16 `rows` down and 16 `columns` to the right. XOR moves it within a group of swizzled
+// vectors.
 template <int kWidth>
 BK_DEVICE int fragment_offset(int base, int rows, int columns) {
     constexpr int kGroup = kWidth / kVector % 8 == 0 ? 4 : 2;

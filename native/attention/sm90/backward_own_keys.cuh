@@ -25,7 +25,7 @@ BK_DEVICE void consume_own_keys(const BackwardWgmma<T>& g, const BackwardMemory<
     const uint32_t own_v = shared_address(memory.v) + static_cast<uint32_t>(warpgroup * (kWarpgroupRows * kSwizzleBytes));
     const uint32_t ds = shared_address(memory.ds);
     const DqSegments<T, Tile> dq_segments(memory, warpgroup, thread);
-    // Where this thread's row of the matrices of stmatrix is: rows of 64 queries, their 16 bytes exchanged by the swizzle.
+    // Address of this thread's row of the stmatrix matrices: rows of 64 queries, their 16 bytes exchanged by the swizzle.
     const int matrix_row = warpgroup * kWarpgroupRows + thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8;
     const uint32_t ds_row = ds + static_cast<uint32_t>(matrix_row * kSwizzleBytes + ((lane / 16 ^ lane % 8) * 16));
     const auto release = [&](uint64_t* barrier) {

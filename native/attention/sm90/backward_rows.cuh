@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What surrounds the Hopper backward kernel: statistics of the queries before it, and dQ in T after it.
+// Kernels around the Hopper backward kernel: statistics of the queries before it, and dQ in T after it.
 #pragma once
 
 #include <cstdint>

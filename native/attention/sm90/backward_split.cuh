@@ -38,7 +38,7 @@ BK_DEVICE void consume_products(const BackwardWgmma<T>& g, const BackwardMemory<
     const uint32_t q = shared_address(memory.q), dy = shared_address(memory.dy);
     const uint32_t p_at = shared_address(memory.p) + static_cast<uint32_t>(thread * 16);
     const DqSegments<T, Tile> dq_segments(memory, kWarpgroupOf, thread);
-    // Where this thread's row of the matrices of stmatrix is: rows of 64 queries, their 16 bytes exchanged by the swizzle.
+    // Address of this thread's row of the stmatrix matrices: rows of 64 queries, their 16 bytes exchanged by the swizzle.
     const int matrix_row = thread / 32 * 16 + lane / 8 % 2 * 8 + lane % 8;
     const uint32_t ds_row =
         shared_address(memory.ds) + static_cast<uint32_t>(matrix_row * kSwizzleBytes + ((lane / 16 ^ lane % 8) * 16));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "attention/sm80/tile.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
@@ -18,30 +19,9 @@ BK_DEVICE float exp2_approx(float x) {
     return y;
 }
 
-// Rounds two values into one register, `low` in its low half.
-template <class T>
-BK_DEVICE uint32_t pack_pair(float low, float high);
-template <>
-BK_DEVICE uint32_t pack_pair<bf16>(float low, float high) {
-    uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-template <>
-BK_DEVICE uint32_t pack_pair<f16>(float low, float high) {
-    uint32_t pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-BK_DEVICE float quad_max(float x) {
-    x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-    return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-BK_DEVICE float quad_sum(float x) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-}
+using sm80::pack_pair;
+using sm80::quad_max;
+using sm80::quad_sum;
 
 // Running maximum and sum of this thread's two rows. Scores are in units of 1 / log2_scale: p = 2^(log2_scale (s - max)).
 struct RowStatistics {

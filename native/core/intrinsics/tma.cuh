@@ -24,7 +24,7 @@ BK_DEVICE void tma_load(void* to, const TensorMap& map, int inner, int outer, in
         : "memory");
 }
 
-// The same for a map of four axes.
+// Loads a box of a map of four axes.
 BK_DEVICE void tma_load(void* to, const TensorMap& map, int inner, int outer, int head, int batch, uint64_t* barrier) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(

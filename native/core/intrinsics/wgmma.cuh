@@ -44,7 +44,7 @@ BK_DEVICE void keep_order(float (&registers)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(registers[i])::"memory");
 }
-// The same for A fragments, which a wgmma reads until wgmma_wait() ends it.
+// Keeps the order for A fragments, which a wgmma reads until wgmma_wait() ends it.
 template <int kCount>
 BK_DEVICE void keep_order(uint32_t (&registers)[kCount]) {
 #pragma unroll
