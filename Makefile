@@ -17,7 +17,7 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 # Patterns of sources: a family is a folder of native/, shared code is native/core/; both may have subfolders.
 NATIVE = $(wildcard native/*/$(1) native/*/*/$(1))
 TABLES := $(call NATIVE,*.abi)
-GENERATORS := baracuda/_library/param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
+GENERATORS := baracuda/_library/param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_functions.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A partial library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has its own directory. A choice of families

@@ -91,33 +91,6 @@ class Call(NamedTuple):
     results: tuple[tuple[str, str], ...]
 
 
-class Function(NamedTuple):
-    """C functions that are no op: their result and parameters as C has them, and the C++ function that they call."""
-
-    family: str
-    table: str
-    pattern: str
-    slots: dict[str, tuple[str, ...]]
-    result: str
-    params: str
-    template: str
-    includes: tuple[str, ...]
-    doc: str
-
-    def instances(self):
-        """Yield (C name, its dtypes, C++ function) for every choice of dtypes."""
-        for choice in itertools.product(*self.slots.values()):
-            name, callee = self.pattern, self.template
-            for slot, dtype in zip(self.slots, choice):
-                name = name.replace(f"{{{slot}}}", SUFFIXES.get(slot, {}).get(dtype, dtype))
-                callee = callee.replace(f"{{{slot}}}", C_TYPES[dtype])
-            yield f"{PREFIX}{name}", choice, f"bk::{callee}"
-
-    @property
-    def arguments(self) -> str:
-        return ", ".join(re.findall(r"(\w+)(?:,|$)", self.params))
-
-
 @dataclasses.dataclass(frozen=True)
 class Row:
     family: str

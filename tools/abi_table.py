@@ -108,7 +108,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Function, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -578,25 +578,6 @@ def table_paths() -> dict[tuple[str, str], pathlib.Path]:
             if found.setdefault((folder.name, path.stem), path) != path:
                 raise TableError(f"{path.name} is twice in native/{folder.name}")
     return found
-
-
-def read_function(path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> Function:
-    slots = {key: tuple(section[key].split()) for key in section if key in SLOTS}
-    m = re.fullmatch(r"(\w+\*?) ?\((.*)\)", " ".join(section["function"].split()))
-    if not m or set(section) - set(slots) - {"function", "template", "include", "doc"}:
-        raise TableError(f"{path.name} [{name}]: a function is 'result (parameters)', with template, include and doc")
-    includes, doc = tuple(section["include"].split()), " ".join(section["doc"].split())
-    return Function(family, path.stem, name, slots, m[1], m[2], section["template"], includes, doc)
-
-
-def read_functions() -> list[Function]:
-    """The sections of all tables that are functions."""
-    return [
-        read_function(path, family, name, section)
-        for (family, _), path in table_paths().items()
-        for name, section in read_sections(path).items()
-        if "function" in section
-    ]
 
 
 def read_all() -> list[Row]:

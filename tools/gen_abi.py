@@ -27,9 +27,10 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from abi_functions import Function, read_functions
 from abi_limits import limits_of
-from abi_row import C_TYPES, PREFIX, Function, Param, Row, TableError
-from abi_table import ROOT, listed, read_all, read_functions
+from abi_row import C_TYPES, PREFIX, Param, Row, TableError
+from abi_table import ROOT, listed, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 OTHERS = "others"  # pseudo dtype: the first dtype of a row that has none of the chosen ones

@@ -40,7 +40,7 @@ from baracuda._functions.shape_rules.call_meta import (
     with_nonzero_strides,
 )
 from baracuda._functions.shape_rules.infer import infer_shapes, parameters
-from baracuda._functions.spec import Argument, Spec
+from baracuda._functions.spec import Argument, Spec, output_of
 from baracuda._library.loader import symbol_name
 from baracuda._library.op_table import Op, Row
 from baracuda._library.param import Param
@@ -587,11 +587,6 @@ class _Preparation:
             return []
         positions = {output.pointer: k for k, output in enumerate(self.spec.outputs)}
         return [(positions[name], positions[counter]) for name, counter in row.leaves.items() if counter]
-
-
-def output_of(row: Row) -> ElementKind:
-    """U where the caller has no choice: i64 for indices, f64 for the mean of integers."""
-    return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 
 
 def _leading_part(view: TensorRef, shape: tuple[int, ...], axis: int) -> TensorRef:

@@ -18,6 +18,7 @@ from typing import Any
 
 from baracuda._library.op_table import Row, rows
 from baracuda._library.param import Param
+from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
@@ -307,3 +308,8 @@ def _number(row: Row, function: str, renamed: Mapping[str, str], number: str) ->
     if number == "axis":
         default = 1  # the channel axis of NC...
     return Argument(name, number=number, default=DEFAULTS.get(name, default) if number != "axis" else default)
+
+
+def output_of(row: Row) -> ElementKind:
+    """U where the caller has no choice: i64 for indices, f64 for the mean of integers."""
+    return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64

@@ -18,9 +18,8 @@ import torch
 import baracuda as bk
 from baracuda import functions
 from baracuda._arrays.frameworks import framework_of
-from baracuda._functions.dispatch import output_of
 from baracuda._functions.shape_rules.infer import infer_served
-from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
 from baracuda.torch import _attention, _autocast, _concat

@@ -85,7 +85,7 @@ def test_header_declares_every_function_of_every_op(header):
         kinds += ["workspace_bytes"] if row.name in renamed else []
         expected |= {symbol_of(op, kind) for kind in kinds}
     expected |= {
-        name for each in importlib.import_module("abi_table").read_functions() for name, _, _ in each.instances()
+        name for each in importlib.import_module("abi_functions").read_functions() for name, _, _ in each.instances()
     }
     about = {"abi_version", "abi_hash", "build_info", "status_name", "last_error", "symbol_count", "symbol_name"}
     assert check_abi.header_symbols(header) == expected | {f"baracuda_kernels_{name}" for name in about}

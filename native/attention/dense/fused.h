@@ -106,11 +106,7 @@ struct Attention {
     BK_COLD Status check() const {
         BK_TRY(require_grouped_extents(extents()));
         BK_TRY(choices().check());
-        if (!extents().has_results()) return Status::kOk;
-        BK_TRY(of_q().require_strides(false));
-        BK_TRY(of_k().require_strides(false));
-        BK_TRY(of_v().require_strides(false));
-        return of_y().require_strides(true);
+        return extents().has_results() ? require_forward_strides(of_q(), of_k(), of_v(), of_y()) : Status::kOk;
     }
     Status locate_q(Operand* at, const char* name, Role role, int64_t size) const {
         return of_q().locate(at, name, role, size);

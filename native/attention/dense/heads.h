@@ -66,6 +66,15 @@ struct HeadsLayout {
     }
 };
 
+// Checks the strides of a forward op that has results.
+BK_COLD inline Status require_forward_strides(const HeadsLayout& q, const HeadsLayout& k, const HeadsLayout& v,
+                                              const HeadsLayout& y) {
+    BK_TRY(q.require_strides(false));
+    BK_TRY(k.require_strides(false));
+    BK_TRY(v.require_strides(false));
+    return y.require_strides(true);
+}
+
 inline HeadsLayout queries(const AttentionExtents& e) { return {e.batch, e.heads, e.q_len, e.d_k}; }
 inline HeadsLayout keys(const AttentionExtents& e) { return {e.batch, e.kv_heads, e.k_len, e.d_k}; }
 inline HeadsLayout values(const AttentionExtents& e) { return {e.batch, e.kv_heads, e.k_len, e.d_v}; }

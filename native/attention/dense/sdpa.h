@@ -83,11 +83,7 @@ struct SdpaStrided {
     Work work() const { return extents().has_results() ? Work::kAll : Work::kNone; }
     BK_COLD Status check() const {
         BK_TRY(require_dense_extents(extents()));
-        if (!extents().has_results()) return Status::kOk;
-        BK_TRY(of_q().require_strides(false));
-        BK_TRY(of_k().require_strides(false));
-        BK_TRY(of_v().require_strides(false));
-        return of_y().require_strides(true);
+        return extents().has_results() ? require_forward_strides(of_q(), of_k(), of_v(), of_y()) : Status::kOk;
     }
     Status locate_mask(Operand* at, const char* name, Role role, int64_t size) const {
         const HeadsLayout scores{batch, heads, has_mask != 0 ? q_len : 0, k_len};
