@@ -36,6 +36,7 @@ ForwardMma<T> plan_forward(const AttentionForward<T>& p, int rows_of_tile) {
     const int64_t group = p.heads / p.kv_heads;
     ForwardMma<T> g{};
     g.p = p;
+    g.kv_group = static_cast<int>(group);
     g.group = p.lengths.q_len <= kPackedQueries ? static_cast<int>(group) : 1;
     g.tiles = static_cast<int>(ceil_div<int64_t>(p.lengths.q_len * g.group, rows_of_tile));
     g.sets = static_cast<int>(p.batch * p.heads / g.group);

@@ -13,6 +13,7 @@
 #include "attention/sm80/score_rules.cuh"
 #include "attention/sm80/softmax.cuh"
 #include "attention/sm80/tile.cuh"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -22,6 +23,7 @@ template <class T>
 struct ForwardMma {
     AttentionForward<T> p;
     int group;       // query heads that share a tile
+    int kv_group;    // query heads of a key head
     int tiles;       // row tiles of `group` heads
     int sets;        // batch * heads / group
     int section;     // sets whose tiles run at the same time, so that their keys stay in L2; 0: in the order of items
@@ -57,7 +59,7 @@ class ForwardBlock {
     static constexpr int kRowTiles = Shape::kRowTiles, kKeys = Shape::kKeys;
 
 public:
-    BK_DEVICE ForwardBlock(const ForwardMma<T>& g, char* shared, ForwardState* state, const Sequence& s, int b, int head)
+    BK_DEVICE ForwardBlock(const ForwardMma<T>& g, char* shared, ForwardState* state, const Sequence& s, int b, int kv_head)
         : g_(g),
           queries_(state->queries),
           band_(state->band),
@@ -65,8 +67,8 @@ public:
           q_(shared),
           k_(shared + Shape::kQBytes),
           v_(k_ + Shape::kKBytes),
-          keys_(g.p.k, g.p.lengths, g.page_size, s, b, g.p.kv_head_of(head)),
-          values_(g.p.v, g.p.lengths, g.page_size, s, b, g.p.kv_head_of(head)),
+          keys_(g.p.k, g.p.lengths, g.page_size, s, b, kv_head),
+          values_(g.p.v, g.p.lengths, g.page_size, s, b, kv_head),
           thread_(static_cast<int>(threadIdx.x)) {}
 
     BK_DEVICE void run() {
@@ -337,7 +339,8 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
         *state = {queries, band, first_row, split, static_cast<int64_t>(set) * g.tiles + tile, {}, {}};
     }
     __syncthreads();
-    ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, b, queries.head).run();
+    allow_next_kernel();
+    ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, b, queries.head / g.kv_group).run();
 }
 
 }  // namespace bk::sm80

@@ -9,6 +9,7 @@
 
 #include "attention/sm80/softmax.cuh"
 #include "core/abi/launch.h"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
                             static_cast<int>(s.q_begin)};
     if (row >= queries.rows) return;
     const int64_t part0 = g.partials.index(item, r);
+    wait_for_previous_kernel();
     const int i = queries.query(row), h = queries.head_of(row);
     const float* const log2_sum = g.partials.log2_sum + part0;
     RowState state{-kInfinity<float>, 0};
@@ -88,8 +90,9 @@ Status merge_splits(const Launch& launch, const AttentionForward<T, KV>& p, int 
     const MergeMma<T> g{
         p.lengths, static_cast<int>(p.heads), group, tiles, tile_rows, static_cast<int>(p.d_v), p.rules.sinks, p.y, p.lse,
         partials};
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(items * partials.rows)), dim3(kMergeThreads)},
-                         attention_merge_kernel<T>, g);
+    Grid grid{dim3(static_cast<unsigned>(items * partials.rows)), dim3(kMergeThreads)};
+    grid.overlaps = has_dependent_launch();
+    return launch_kernel(launch, grid, attention_merge_kernel<T>, g);
 }
 
 }  // namespace bk::sm80

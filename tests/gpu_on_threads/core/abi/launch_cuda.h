@@ -19,6 +19,7 @@ struct Grid {
     dim3 threads;
     unsigned cluster = 1;
     unsigned shared = 0;
+    bool overlaps = false;
 };
 
 // Runs the blocks of a grid in order; twice if they are in clusters.

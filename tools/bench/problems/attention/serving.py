@@ -135,3 +135,12 @@ def sweeps(backend):
         name="attention decode 32:8", axis="keys",
         points={n: decode(f"b4 32:8 {n}", 4, 32, 8, n, 128, bounds=()) for n in keys},
     )  # fmt: skip
+    if backend == "cuda":
+        yield Sweep(
+            name="attention decode 32:8 8192", axis="batch",
+            points={n: decode(f"b{n} 32:8 8192", n, 32, 8, 8192, 128, bounds=()) for n in (1, 2, 3, 4, 8, 16, 33, 64)},
+        )  # fmt: skip
+        yield Sweep(
+            name="attention decode 8 x 4096", axis="head dimension",
+            points={d: decode(f"b8 4096 d{d}", 8, 32, 8, 4096, d, bounds=()) for d in (32, 64, 80, 96, 128, 192, 256)},
+        )  # fmt: skip
