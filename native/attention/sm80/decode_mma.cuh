@@ -311,7 +311,15 @@ private:
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-                for (int v = 0; v < 2; ++v) to[column_of(n, v)] = output_[n][2 * half + v] * factor;
+                for (int v = 0; v < 2; ++v) output_[n][2 * half + v] *= factor;
+#pragma unroll
+            for (int n = 0; n < kTiles; ++n) {
+                if constexpr (Shape::kIsFp8) {
+                    to[column_of(n, 0)] = output_[n][2 * half], to[column_of(n, 1)] = output_[n][2 * half + 1];
+                } else {
+                    store(to + column_of(n, 0), Vec<float, 2>{{output_[n][2 * half], output_[n][2 * half + 1]}});
+                }
+            }
         }
         __syncthreads();
 #pragma unroll 1
