@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     const Sequence s = sequence_of(g.lengths, b);
     const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
                             static_cast<int>(s.q_begin)};
+    wait_for_previous_kernel();  // in every block: what comes behind this kernel waits for it alone
     if (row >= queries.rows) return;
     const int64_t part0 = g.partials.index(item, r);
-    wait_for_previous_kernel();
     const int i = queries.query(row), h = queries.head_of(row);
     const float* const log2_sum = g.partials.log2_sum + part0;
     RowState state{-kInfinity<float>, 0};
@@ -49,38 +49,43 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     const float base = state.max == -kInfinity<float> ? 0.0f : state.max;
     for (int part = lane; part < splits; part += 32) state.sum += math::half::exp2(log2_sum[part] - base);
     for (int distance = 16; distance > 0; distance /= 2) state.sum += __shfl_xor_sync(kAllLanes, state.sum, distance);
-    float own[kMergeColumns / 32] = {};
-    const float* const output = g.partials.output + part0 * g.d_v;
-#pragma unroll 1
-    for (int first = warp; first < splits; first += kMergeWarps * kMergeLoads) {
-        float weight[kMergeLoads], value[kMergeLoads][kMergeColumns / 32];
-#pragma unroll
-        for (int u = 0; u < kMergeLoads; ++u) {
-            const int part = first + u * kMergeWarps;
-            weight[u] = part < splits ? math::half::exp2(log2_sum[part] - base) : 0.0f;
-#pragma unroll
-            for (int c = 0; c < kMergeColumns / 32; ++c) {
-                const bool is_there = weight[u] != 0 && lane + 32 * c < g.d_v;
-                value[u][c] = is_there ? output[int64_t{part} * g.d_v + lane + 32 * c] : 0.0f;
-            }
-        }
-#pragma unroll
-        for (int u = 0; u < kMergeLoads; ++u)
-#pragma unroll
-            for (int c = 0; c < kMergeColumns / 32; ++c) own[c] += weight[u] * value[u][c];
-    }
-#pragma unroll
-    for (int c = 0; c < kMergeColumns / 32; ++c) sums[warp][lane + 32 * c] = own[c];
     float factor = 1;
     if (g.sinks != nullptr) factor = state.add_sink(g.sinks[h]);
     const bool is_empty = state.is_empty();
-    __syncthreads();
     T* const y = g.y.at(b, h, s.q_begin + i);
-    for (int x = thread; x < g.d_v; x += kMergeThreads) {
-        const float sum = ((sums[0][x] + sums[1][x]) + sums[2][x]) + sums[3][x];
-        y[x] = narrow<T>(is_empty ? 0 : sum * (factor / state.sum));
-    }
     if (thread == 0) store_lse<T>(g.lse, b, h, s.q_begin + i, state.log2_sum(), is_empty);
+#pragma unroll 1
+    for (int column = 0; column < g.d_v; column += kMergeColumns) {
+        const int width = min(g.d_v - column, kMergeColumns);
+        float own[kMergeColumns / 32] = {};
+        const float* const output = g.partials.output + part0 * g.d_v + column;
+        if (column > 0) __syncthreads();
+#pragma unroll 1
+        for (int first = warp; first < splits; first += kMergeWarps * kMergeLoads) {
+            float weight[kMergeLoads], value[kMergeLoads][kMergeColumns / 32];
+#pragma unroll
+            for (int u = 0; u < kMergeLoads; ++u) {
+                const int part = first + u * kMergeWarps;
+                weight[u] = part < splits ? math::half::exp2(log2_sum[part] - base) : 0.0f;
+#pragma unroll
+                for (int c = 0; c < kMergeColumns / 32; ++c) {
+                    const bool is_there = weight[u] != 0 && lane + 32 * c < width;
+                    value[u][c] = is_there ? output[int64_t{part} * g.d_v + lane + 32 * c] : 0.0f;
+                }
+            }
+#pragma unroll
+            for (int u = 0; u < kMergeLoads; ++u)
+#pragma unroll
+                for (int c = 0; c < kMergeColumns / 32; ++c) own[c] += weight[u] * value[u][c];
+        }
+#pragma unroll
+        for (int c = 0; c < kMergeColumns / 32; ++c) sums[warp][lane + 32 * c] = own[c];
+        __syncthreads();
+        for (int x = thread; x < width; x += kMergeThreads) {
+            const float sum = ((sums[0][x] + sums[1][x]) + sums[2][x]) + sums[3][x];
+            y[column + x] = narrow<T>(is_empty ? 0 : sum * (factor / state.sum));
+        }
+    }
 }
 
 // `items` row tiles of `tile_rows` rows, `tiles` of them for each set of `group` heads.

@@ -123,6 +123,7 @@ inline DeviceTraits device_traits() {
 }
 
 inline int device_arch() { return device_traits().arch; }
+inline bool has_shared(int64_t bytes) { return bytes <= max_shared_bytes(device_arch()); }  // a block, on this device
 inline int64_t device_sms() { return device_traits().sms; }
 
 constexpr int64_t kMaxGridX = INT32_MAX;
