@@ -18,6 +18,7 @@ UNMEASURED = {
         "the kernel of merge_attention_states_{T}",
     ),
     "paged_kv_append_{T}": "a copy of a few rows, as kv_cache_append_{T}",
+    "paged_kv_append_quantized_{T}_{U}": "a few rows, as paged_kv_append_{T}",
     **dict.fromkeys(
         ("ring_attention_init", "ring_attention_{T}_step", "ring_attention_{T}_finalize"),
         "bound by the transfers of a ring, which needs several devices",
@@ -77,10 +78,12 @@ def paged(name, batch, heads, kv_heads, keys, d, page, row="attention_paged_{T}"
         "window": -1, "softcap": 0.0, "is_base2": 0,
     }  # fmt: skip
     caches = Operand((batch * per, kv_heads, page, d), "normal")
+    factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), 0.5))
+    scales = {"k_scales": factors, "v_scales": factors} if "quantized" in row else {}
     return Bench(
-        name=f"attention paged {name}", row=row, dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,
+        name=f"attention paged {name}", row=row, other="i8" if "{U}" in row else "", dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,
         arrays={
-            "q": Operand((batch, heads, d), "normal"), "k_cache": caches, "v_cache": caches,
+            "q": Operand((batch, heads, d), "normal"), "k_cache": caches, "v_cache": caches, **scales,
             "page_ids": Operand((batch * per,), lambda rng: rng.permutation(batch * per)),
             "page_offsets": Operand((batch + 1,), lambda rng: np.arange(batch + 1) * per),
             "last_page_len": Operand((batch,), lambda rng: np.full(batch, page)),
@@ -163,6 +166,7 @@ def benches(backend):
         yield decode("b1 8:2 8192", 1, 8, 2, 8192, 128, bounds=(Bound("peer", 1.0),))
         yield paged("b2 8:2 4096 pages of 16", 2, 8, 2, 4096, 128, 16, bounds=())
         yield paged("b2 8:2 4096 fp8", 2, 8, 2, 4096, 128, 16, row="attention_paged_{T}_fp8e4m3", bounds=())
+        yield paged("b2 8:2 4096 int8", 2, 8, 2, 4096, 128, 16, row="attention_paged_quantized_{T}_{U}", bounds=())
     else:
         for batch, keys in ((1, 1024), (1, 8192), (1, 131072), (16, 8192), (128, 8192)):
             bounds = () if keys < 8192 else NEAR_COPY
@@ -170,6 +174,7 @@ def benches(backend):
         for page in (16, 64):
             yield paged(f"b16 32:8 8192 pages of {page}", 16, 32, 8, 8192, 128, page)
         yield paged("b16 32:8 8192 fp8", 16, 32, 8, 8192, 128, 16, row="attention_paged_{T}_fp8e4m3")
+        yield paged("b16 32:8 8192 int8", 16, 32, 8, 8192, 128, 16, row="attention_paged_quantized_{T}_{U}")
     for batch, keys in ((1, 16384), (64, 8192)) if backend == "cuda" else ((2, 1024),):
         yield latent(f"b{batch} 128 heads {keys}", batch, 128 if backend == "cuda" else 16, keys, 64)
     yield from merges(backend)
