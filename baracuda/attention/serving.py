@@ -292,8 +292,8 @@ class PagedKvAppendPlan(Plan):
 
 
 class PagedKvAppendQuantizedPlan(PagedKvAppendPlan):
-    """Each row of a head is stored with the factor max |x| / M in k_scales or v_scales, f32 (num_total_pages, num_heads,
-    page_size), where M is 127, 448 or 57344.
+    """Each row of a head is stored with the factor max |x| / M in k_scales or v_scales, f32 (num_total_pages,
+    num_heads, page_size), where M is 127, 448 or 57344.
     """
 
     __slots__ = ()
