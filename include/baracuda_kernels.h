@@ -641,13 +641,13 @@ BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t 
 BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 
 /*
- * attention_paged_quantized_{T}_{U}  (T: f16 bf16, U: i8 fp8e4m3 fp8e5m2)
+ * attention_paged_quantized_{T}_i8  (T: f16 bf16)
  * attention_paged over a cache of 8-bit elements with a factor for each slot of a head: key j is k_scales[j]
- * k_cache[j], value j v_scales[j] v_cache[j]. paged_kv_append_quantized_{T}_{U} stores such rows. Factors of slots
+ * k_cache[j], value j v_scales[j] v_cache[j]. paged_kv_append_quantized_{T}_i8 stores such rows. Factors of slots
  * that no sequence owns are not used.
  *   in    q: T [total_q, heads, d_k]
- *   in    k_cache: U [num_pages, kv_heads, page_size, d_k]
- *   in    v_cache: U [num_pages, kv_heads, page_size, d_v]
+ *   in    k_cache: i8 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: i8 [num_pages, kv_heads, page_size, d_v]
  *   in    k_scales: f32 [num_pages, kv_heads, page_size]
  *   in    v_scales: f32 [num_pages, kv_heads, page_size]
  *   in    page_ids: i32 [num_page_ids]
@@ -663,18 +663,56 @@ BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t 
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_i8_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_i8_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_i8_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
-BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
-BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_i8_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_i8_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_i8_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_quantized_{T}_fp8e4m3  (T: f16 bf16)
+ * attention_paged_quantized_{T}_i8 over a cache of fp8e4m3.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_v]
+ *   in    k_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    v_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_quantized_{T}_fp8e5m2  (T: f16 bf16)
+ * attention_paged_quantized_{T}_i8 over a cache of fp8e5m2.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_v]
+ *   in    k_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    v_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
 BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);

@@ -114,7 +114,9 @@ EXAMPLES = {
     "SdpaBlockSparse": (2, 3, 4, 5, 8, 8, 0.5, 2), "FlashSdpaVarlen": (2, 4, 2, 5, 6, 7, 9, 8, 8, 0.5),
     "Fa2Sdpa": (2, 4, 2, 5, 6, 8, 0.5), "Rope": (2, 3, 4, 8),
     "FlashDecoding": (2, 6, 3, 5, 8, 0.5),
-    **dict.fromkeys(("BatchPagedDecode", "BatchPagedDecodeFp8", "BatchPagedDecodeQuantized"), (2, 6, 3, 8, 4, 5, 3, 0.5)),
+    **dict.fromkeys(
+        ("BatchPagedDecode", "BatchPagedDecodeFp8", "BatchPagedDecodeQuantized"), (2, 6, 3, 8, 4, 5, 3, 0.5)
+    ),
     "BatchPagedPrefill": (2, 5, 6, 3, 8, 4, 5, 3, 0.5), "BatchRaggedPrefill": (2, 5, 7, 6, 3, 8, 0.5),
     **dict.fromkeys(("PagedKvAppend", "PagedKvAppendQuantized"), (2, 4, 3, 8, 4, 5, 3)),
     "CascadeAttention": (3, 2, 8), "CascadeMergeStates": (2, 3, 2, 8),

@@ -208,6 +208,7 @@ class BatchPagedDecodeQuantizedPlan(BatchPagedDecodePlan):
 
     __slots__ = ()
     op = "attention_paged_quantized_{T}_{U}"
+    rows: ClassVar = ("attention_paged_quantized_{T}_i8",)
 
 
 class BatchPagedPrefillPlan(Plan):

@@ -113,7 +113,8 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "attention_decode": ({"q": (2, 6, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8)}, {}),
     "attention_paged": ({"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}, {}),
     "attention_paged_quantized": (
-        {"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8), "k_scales": (5, 3, 4), "v_scales": (5, 3, 4)},
+        {"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}
+        | dict.fromkeys(("k_scales", "v_scales"), (5, 3, 4)),
         {},
     ),
     "attention_paged_latent": ({"q": (9, 6, 7), "cache": (5, 4, 7)}, {"d_v": 5}),

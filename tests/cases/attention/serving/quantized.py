@@ -28,10 +28,10 @@ MOST = {"i8": 127.0, "fp8e4m3": 448.0, "fp8e5m2": 57344.0}
 SCALES = ("k_scales", "v_scales")
 
 
-def attention(draw, **options):
+def attention(draw, kind, **options):
     """Unused slots have NaN in their factors, and in floats."""
     problem = paged(draw, **options)
-    arrays, kind = dict(problem.arrays), draw.slots["U"]
+    arrays = dict(problem.arrays)
     for x in "kv":
         cache = arrays[f"{x}_cache"].values
         is_used = np.isfinite(cache).all(-1)
@@ -114,10 +114,10 @@ def appended_reference(problem):
     return found | {f"{x}_scales": Expected(moved[f"{x}_cache"].value[..., 0]) for x in "kv"}
 
 
-CASES = (
-    Case(
-        row="attention_paged_quantized_{T}_{U}",
-        problems={name: lambda d, o=options: attention(d, **o) for name, options in ATTENTION.items()},
+def attention_case(kind):
+    return Case(
+        row=f"attention_paged_quantized_{{T}}_{kind}",
+        problems={name: lambda d, o=options: attention(d, kind, **o) for name, options in ATTENTION.items()},
         reference=attention_reference, tolerance=TOLERANCE, plain="small", large="large",
         bad=(
             *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in PAGED_EXTENTS),
@@ -125,7 +125,11 @@ CASES = (
             Bad("rows_without_offsets", 2, r"q_offsets is NULL, but total_q, 9, is not batch, 4", null=("q_offsets",)),
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
-    ),
+    )  # fmt: skip
+
+
+CASES = (
+    *map(attention_case, MOST),
     Case(
         row="paged_kv_append_quantized_{T}_{U}",
         problems={

@@ -14,6 +14,10 @@ UNMEASURED = {
     "attention_ragged_{T}": "the kernels of attention_varlen_{T}",
     "attention_paged_{T}_fp8e5m2": "the kernel of attention_paged_{T}_fp8e4m3",
     **dict.fromkeys(
+        ("attention_paged_quantized_{T}_fp8e4m3", "attention_paged_quantized_{T}_fp8e5m2"),
+        "the kernels of attention_paged_{T}_fp8e4m3",
+    ),
+    **dict.fromkeys(
         ("flashinfer_merge_state_in_place_{T}", "flashinfer_merge_states_{T}"),
         "the kernel of merge_attention_states_{T}",
     ),
@@ -81,7 +85,7 @@ def paged(name, batch, heads, kv_heads, keys, d, page, row="attention_paged_{T}"
     factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), 0.5))
     scales = {"k_scales": factors, "v_scales": factors} if "quantized" in row else {}
     return Bench(
-        name=f"attention paged {name}", row=row, other="i8" if "{U}" in row else "", dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,
+        name=f"attention paged {name}", row=row, dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,
         arrays={
             "q": Operand((batch, heads, d), "normal"), "k_cache": caches, "v_cache": caches, **scales,
             "page_ids": Operand((batch * per,), lambda rng: rng.permutation(batch * per)),
@@ -166,7 +170,7 @@ def benches(backend):
         yield decode("b1 8:2 8192", 1, 8, 2, 8192, 128, bounds=(Bound("peer", 1.0),))
         yield paged("b2 8:2 4096 pages of 16", 2, 8, 2, 4096, 128, 16, bounds=())
         yield paged("b2 8:2 4096 fp8", 2, 8, 2, 4096, 128, 16, row="attention_paged_{T}_fp8e4m3", bounds=())
-        yield paged("b2 8:2 4096 int8", 2, 8, 2, 4096, 128, 16, row="attention_paged_quantized_{T}_{U}", bounds=())
+        yield paged("b2 8:2 4096 int8", 2, 8, 2, 4096, 128, 16, row="attention_paged_quantized_{T}_i8", bounds=())
     else:
         for batch, keys in ((1, 1024), (1, 8192), (1, 131072), (16, 8192), (128, 8192)):
             bounds = () if keys < 8192 else NEAR_COPY
@@ -174,7 +178,7 @@ def benches(backend):
         for page in (16, 64):
             yield paged(f"b16 32:8 8192 pages of {page}", 16, 32, 8, 8192, 128, page)
         yield paged("b16 32:8 8192 fp8", 16, 32, 8, 8192, 128, 16, row="attention_paged_{T}_fp8e4m3")
-        yield paged("b16 32:8 8192 int8", 16, 32, 8, 8192, 128, 16, row="attention_paged_quantized_{T}_{U}")
+        yield paged("b16 32:8 8192 int8", 16, 32, 8, 8192, 128, 16, row="attention_paged_quantized_{T}_i8")
     for batch, keys in ((1, 16384), (64, 8192)) if backend == "cuda" else ((2, 1024),):
         yield latent(f"b{batch} 128 heads {keys}", batch, 128 if backend == "cuda" else 16, keys, 64)
     yield from merges(backend)
