@@ -168,7 +168,7 @@ EXAMPLES = {
     "ExclusiveScanBackward": (bk.ScanKind.CUMPROD, SHAPE, 1),
     "GumbelSoftmax": (SHAPE, 1, 0.5),
     "GumbelSoftmaxSeeded": (SHAPE, 1, 0.5), "Softmax": (bk.SoftmaxKind.SOFTMAX, SHAPE, 1), "Sparsemax": (SHAPE, 1),
-    **dict.fromkeys(("Sort", "Msort", "Argsort", "SortWide"), (3, 4, True)), "SortByKey": (3, 4, True, bk.i32),
+    **dict.fromkeys(("Sort", "Msort", "Argsort", "SortWide"), (3, 4, True)), "SortByKey": (3, 4, bk.i32, True),
     **dict.fromkeys(("SortBackward", "MsortBackward"), (3, 4)),
     **dict.fromkeys(("SortAxis", "SortValuesAxis", "ArgsortAxis"), (SHAPE, 1, True)),
     "Gather": (SHAPE, 1, 5), "GatherRows": (6, 5, 4), "IndexSelect": (SHAPE, 1, 5), "Take": (SHAPE, (6,)),

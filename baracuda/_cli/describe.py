@@ -14,8 +14,8 @@ from baracuda._functions.spec import specs
 from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
 from baracuda.attention import functions as attention_functions
-from baracuda.sorting import functions as sort_functions
 from baracuda.errors import BaracudaError
+from baracuda.sorting import functions as sort_functions
 
 _WIDTH = 116
 _MOST_ALIKE = 5

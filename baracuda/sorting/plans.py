@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts of rows and along an axis, and their gradients.
 
-Sort, Msort and Argsort take dense rows with i32 indices; SortWide has 64-bit extents and indices, SortByKey carries values
-of 4 or 8 bytes along, and SortAxis, SortValuesAxis and ArgsortAxis take arrays of any strides. All are stable in both
-directions, with NaN behind all numbers, or before them if descending. Rows that do not fit on the chip need a workspace.
+Sort, Msort and Argsort take dense rows with i32 indices; SortWide has 64-bit extents and indices, SortByKey carries
+values of 4 or 8 bytes along, and SortAxis, SortValuesAxis and ArgsortAxis take arrays of any strides. All are stable in
+both directions, with NaN behind all numbers, or before them if descending. Rows that do not fit on the chip need a
+workspace.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class SortByKeyDescriptor(Descriptor):
 
     batch: int = _wide()
     row_len: int = _wide()
-    descending: bool = descriptor.flag()
     output_element: ElementKind = descriptor.checked(lambda name, value: as_element(value, name))
+    descending: bool = descriptor.flag()
 
 
 @dataclasses.dataclass(frozen=True)
