@@ -95,6 +95,7 @@ from baracuda.kinds import (
     SegmentKind,
     ShapeLayoutKind,
     SoftmaxKind,
+    SortKind,
     TernaryKind,
     UnaryKind,
 )
@@ -251,6 +252,7 @@ _OPS = {
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape.windows": "Unfold UnfoldBackward",
+    "order_statistics": "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
         "Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -380,6 +382,7 @@ __all__ = [
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",
+    "SortKind",
     "Status",
     "TensorMut",
     "TensorRef",
