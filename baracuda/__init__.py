@@ -95,6 +95,7 @@ from baracuda.kinds import (
     SegmentKind,
     ShapeLayoutKind,
     SoftmaxKind,
+    SortKind,
     TernaryKind,
     UnaryKind,
 )
@@ -256,6 +257,7 @@ _OPS = {
     "sorting.plans": (
         "Sort Msort Argsort SortWide SortByKey SortBackward MsortBackward SortAxis SortValuesAxis ArgsortAxis"
     ),
+    "order_statistics": "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments",
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
         "Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -386,6 +388,7 @@ __all__ = [
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",
+    "SortKind",
     "Status",
     "TensorMut",
     "TensorRef",

@@ -380,6 +380,10 @@ _SHAPES = {
     "last one, or what out has there.",
     "masked_scatter": "The result has the shape of mask, and 0 where it takes no element; given as out it keeps what "
     "it has there.",
+    "topk": "The results have k elements along axis; negative axes count from the last. indices are i64, or i32 if out "
+    "is.",
+    "topk_backward": "dx has size elements along axis; negative axes count from the last.",
+    "topk_segments": "x and offsets have one axis; the results are (segments, k), indices of the dtype of offsets.",
     "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",

@@ -177,6 +177,8 @@ EXAMPLES = {
     "Gather": (SHAPE, 1, 5), "GatherRows": (6, 5, 4), "IndexSelect": (SHAPE, 1, 5), "Take": (SHAPE, (6,)),
     "Put": (SHAPE, (6,)), "Scatter": (SHAPE, 1, 5), "MaskedFill": (SHAPE, 7), "MaskedFillBackward": (SHAPE,),
     "MaskedSelect": (SHAPE, 5), "MaskedScatter": (SHAPE, 5), "Nonzero": (SHAPE, 5), "OneHot": (SHAPE, 4),
+    "Topk": (3, 9, 4, True), "TopkBackward": (3, 9, 4), "TopkAxis": (SHAPE, 1, 2, True, True),
+    "TopkAxisBackward": (SHAPE, 1, 2), "TopkSegments": (9, 3, 2, True, True),
     "Ternary": (bk.TernaryKind.CLAMP, SHAPE), "Unary": (bk.UnaryKind.GELU, SHAPE),
     **dict.fromkeys(("Bce", "BceWithLogits", "KlDiv", "L1", "Mse"), (SHAPE, MEAN)),
     **dict.fromkeys(("GaussianNll", "HingeEmbedding", "Huber", "MarginRanking", "SmoothL1"), (SHAPE, MEAN, 0.5)),

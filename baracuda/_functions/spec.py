@@ -43,6 +43,8 @@ PLAN_ONLY = (
     "flash_sdpa",
     "fa2_sdpa",
     "check_indices",
+    "topk_{T}",  # the functions use the rows along an axis
+    "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation
     "reduce_{F}_backward_{T} moments",  # one axis only
 )

@@ -33,6 +33,7 @@ TITLES = {
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",
     "sort": "Sorting and searching",
+    "topk": "Top-k and order statistics",
 }
 
 
