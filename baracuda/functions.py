@@ -384,4 +384,10 @@ _SHAPES = {
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
     "masked": "Arrays broadcast as in NumPy.",
+    "searchsorted": "sorted_seq has one axis, or the leading axes of values; the result has the shape of values.",
+    "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",
+    "bins": "x has any shape.",
+    "edge_bins": "x has any shape, edges one axis.",
+    "unique_runs": "values is (max_unique, ...), first and counts are (max_unique,), inverse is (n,). What is behind the "
+    "last run is 0; how many runs there are is known on the device alone.",
 }

@@ -38,6 +38,7 @@ from baracuda._functions.shape_rules import (
     normalization,
     reductions,
     rotary,
+    searching,
     serving,
 )
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
@@ -250,6 +251,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "masked": _pointwise, "serving": serving.by_extents,
+    "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
+    "edge_bins": searching.edge_bins, "unique_runs": searching.runs,
 }  # fmt: skip
 
 
@@ -318,7 +321,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
     "scale_grad_by_freq": as_flag, "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag,
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
-    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "inv_tau": _inverse,
+    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "right": as_flag,
+    "invert": as_flag, "equal_nan": as_flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 
