@@ -158,7 +158,7 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
-    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+    **dict.fromkeys(("keepdims", "reverse", "descending", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
@@ -309,6 +309,7 @@ _SHAPES = {
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
     "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
     "softmax": "Arrays have one shape; negative axes count from the last.",
+    "sort": "Negative axes count from the last.",
     "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
     "in the result, of extent 1.",
     "reduce_axes": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves "

@@ -19730,48 +19730,48 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f64_workspac
 /* ---- search ---------------------------------------------------------------------------------------------------- */
 
 /*
- * bincount{I}_{T}  (T: i32 i64 i8 u8 i16 u16 u32 u64, I: i32 i64)
+ * bincount{I}_{T}  (T: i32 i64 i8 u8 i16 u16 u32 u64, I: i64 i32)
  * output[b] = the number of elements of x equal to b, for b in [0, num_bins); other elements are not counted.
  * Counts wrap modulo 2^width.
  *   in    x: T [n]
  *   out   output: I [num_bins]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_bincount_i32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_i64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_i8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_u8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_i16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_u16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_u32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_bincount_u64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_bincount_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
 
 /*
- * histogram{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i32 i64)
+ * histogram{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i64 i32)
  * output[b] = the number of elements of x in bin b, which has edge(b) <= x < edge(b + 1), the last one x = hi_d
  * too; edge(k) = lo_d + k ((hi_d - lo_d) / num_bins) in f64, rounded to T if that is a float, and edge(num_bins) =
  * hi_d. Elements outside, and NaN, are not counted. In T, lo_d < hi_d, both finite. Integers are compared as f64.
@@ -19780,57 +19780,57 @@ BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u64_can_implement(int64_t 
  *   out   output: I [num_bins]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_histogram_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
 
 /*
- * histogram_edges{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i32 i64)
+ * histogram_edges{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i64 i32)
  * output[b] = the number of elements of x with edges[b] <= x < edges[b + 1], the last bin with x = edges[num_bins]
  * too. The num_bins + 1 edges ascend. Elements outside, and NaN, are not counted. Counts wrap modulo 2^width.
  *   in    x: T [n]
@@ -19838,54 +19838,54 @@ BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u64_can_implement(int64_t
  *   out   output: I [num_bins]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
 
 /*
  * histogram_bins_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64)
@@ -19972,7 +19972,7 @@ BARACUDA_API int32_t baracuda_kernels_searchsorted_i64_run(int64_t num_queries, 
 BARACUDA_API int32_t baracuda_kernels_searchsorted_i64_can_implement(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, const void* output);
 
 /*
- * searchsorted_rows{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * searchsorted_rows{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
  * output[r, q] = the number of elements of row r of sorted_seq, or of its only row if sequences is 1, that are <
  * values[r, q], or with right not 0 <= values[r, q]. sequences is rows or 1. Rows of sorted_seq ascend; with a
  * sorter sorted_seq[s, sorter[s, 0]], sorted_seq[s, sorter[s, 1]], ... do, and a position outside [0, len_sorted)
@@ -19984,66 +19984,66 @@ BARACUDA_API int32_t baracuda_kernels_searchsorted_i64_can_implement(int64_t num
  *   out   output: I [rows, queries]
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bf16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bf16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bool_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bool_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e4m3_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e4m3_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e5m2_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e5m2_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
 
 /*
  * isin_sorted_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
@@ -20138,7 +20138,7 @@ BARACUDA_API int32_t baracuda_kernels_unique_consecutive_bool_can_implement(int3
 BARACUDA_API size_t baracuda_kernels_unique_consecutive_bool_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
 
 /*
- * unique_runs{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * unique_runs{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
  * The runs of equal adjacent rows of x: values has the first row of each, in order, first its index, inverse the
  * run of each row, counts the lengths, and counter how many runs there are, more than max_unique too. Of more than
  * max_unique runs the first ones are written. With order, a permutation of [0, n), row i of x is row order[i] of
@@ -20155,96 +20155,96 @@ BARACUDA_API size_t baracuda_kernels_unique_consecutive_bool_workspace_size(int3
  *   workspace optional: spreads the search over the chip
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_f32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_f64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_f16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_bf16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bf16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bf16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_bf16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_i8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_bf16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_u8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_i16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_u16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_i32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_u32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_i64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_u64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_bool_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bool_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bool_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_bool_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e4m3_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_bool_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
-BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e4m3_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
@@ -23325,6 +23325,605 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_f16_workspace_s
 BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/* ---- sort ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * sort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * Sorts each row, ascending or, if descending is not 0, descending: y_vals has the values, y_idx their indices in
+ * the row; either may be NULL. Stable in both directions: of equal values the one with the lower index is first.
+ * -0 equals +0. NaN, of either sign, is behind all numbers, and before them if descending. y_vals may be x.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i32 [batch, row_len], may be NULL
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * msort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The same as sort, which is stable too.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i32 [batch, row_len], may be NULL
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_msort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * argsort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The y_idx of sort: the indices that sort each row.
+ *   in    x: T [batch, row_len]
+ *   out   y_idx: i32 [batch, row_len]
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * argsort_{T}_big  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The same as argsort, of rows of any length.
+ *   in    x: T [batch, row_len]
+ *   out   y_idx: i32 [batch, row_len]
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bf16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e4m3_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e5m2_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i8_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u8_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bool_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * sort_wide_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * sort with 64-bit extents and indices.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i64 [batch, row_len], may be NULL
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bf16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bf16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_bf16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e4m3_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e4m3_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_fp8e4m3_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e5m2_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e5m2_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_fp8e5m2_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i8_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i8_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i8_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u8_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u8_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u8_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bool_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bool_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_bool_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+
+/*
+ * sort_by_key_{T}_{U}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool, U: i32 i64)
+ * Sorts each row of keys, as sort does, and carries the values along, elements of any dtype of 4 or 8 bytes.
+ * sorted_keys may be NULL, or keys.
+ *   in    keys: T [batch, row_len]
+ *   in    values: U [batch, row_len]
+ *   out   sorted_keys: T [batch, row_len], may be NULL, may be keys
+ *   out   sorted_values: U [batch, row_len]
+ *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bf16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bf16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e4m3_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e4m3_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e5m2_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e5m2_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i8_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i8_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u8_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u8_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bool_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bool_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+
+/*
+ * sort_backward_{T}  (T: f32 f64 f16 bf16)
+ * dx[b, indices[b, j]] = dy[b, j], the gradient of y_vals of sort, whose y_idx is indices. Indices outside [0,
+ * row_len) are skipped; elements that no index names are 0.
+ *   in    dy: T [batch, row_len]
+ *   in    indices: i32 [batch, row_len]
+ *   out   dx: T [batch, row_len]
+ *   workspace optional: of equal indices, which a sort does not make, the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f32_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f32_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f32_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f64_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f64_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f64_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f16_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_bf16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_bf16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_bf16_workspace_size(int32_t batch, int32_t row_len);
+
+/*
+ * msort_backward_{T}  (T: f32 f64 f16 bf16)
+ * The same as sort_backward.
+ *   in    dy: T [batch, row_len]
+ *   in    indices: i32 [batch, row_len]
+ *   out   dx: T [batch, row_len]
+ *   workspace optional: of equal indices, which a sort does not make, the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f32_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f32_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f32_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f64_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f64_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f64_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f16_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_bf16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_bf16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_bf16_workspace_size(int32_t batch, int32_t row_len);
+
+/*
+ * sort_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * Sorts along sort_axis, ascending or, if descending is not 0, descending: y has the values, indices their indices
+ * along the axis. Stable in both directions. -0 equals +0. NaN, of either sign, is behind all numbers, and before
+ * them if descending. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape], may be x
+ *   out   indices: i64 [shape]
+ *   workspace fibers that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+
+/*
+ * sort_values_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The y of sort_axis.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape], may be x
+ *   workspace fibers that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+
+/*
+ * argsort_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The indices of sort_axis.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   indices: i64 [shape]
+ *   workspace fibers that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
 
 #ifdef __cplusplus
 }
