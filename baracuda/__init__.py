@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.searching import *  # noqa: F403
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
@@ -302,6 +303,21 @@ _LAZY |= dict.fromkeys(
         "write_slice",
     ),
     "composites",
+)
+_LAZY |= dict.fromkeys(
+    (
+        "bincount",
+        "bucketize",
+        "digitize",
+        "histc",
+        "histogram",
+        "histogram2d",
+        "histogramdd",
+        "isin",
+        "unique",
+        "unique_consecutive",
+    ),
+    "searching",
 )
 
 

@@ -20246,6 +20246,168 @@ BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_run(int64_t n, int64_t
 BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
 BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
 
+/*
+ * unique{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
+ * The unique elements of x in ascending order: values, first, the lowest index of each, inverse, the one that each
+ * x[i] equals, counts, how often each occurs, and counter, how many there are, more than max_unique too. Of more
+ * than max_unique the first ones are written. counts behind the last one is 0, values and first there are left as
+ * they are. -0 equals 0, and the one of lower index is given; NaN is behind all numbers, and one element if
+ * equal_nan is not 0, else each NaN is one. i32 indices need n < 2^31.
+ *   in    x: T [n]
+ *   out   values: T [max_unique]
+ *   out   first: I [max_unique], may be NULL
+ *   out   inverse: I [n], may be NULL
+ *   out   counts: I [max_unique], may be NULL
+ *   out   counter: I [1]
+ *   workspace needed: the sorted elements and their indices
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bf16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bf16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_bf16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_bf16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_bf16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_bf16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bool_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bool_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_bool_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_bool_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_bool_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_bool_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e4m3_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e4m3_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_fp8e4m3_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e4m3_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e4m3_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_fp8e4m3_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e5m2_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e5m2_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_fp8e5m2_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e5m2_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e5m2_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_fp8e5m2_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+
+/*
+ * unique_rows_{T}  (T: f32 f64 i32 f16 bf16 i8 u8 i16 u16 u32 i64 u64 bool)
+ * The unique elements of each row in ascending order: y_vals, y_counts, how often each occurs, and counter, how
+ * many there are, more than max_unique too. sorted_scratch is the sorted row, sorted_idx_scratch the indices that
+ * sorted it. Of more than max_unique the first ones are written. y_vals behind the last one is left as it is,
+ * y_counts there is 0. -0 equals 0; NaN is behind all numbers, and each is one.
+ *   in    x: T [batch, row_len]
+ *   out   sorted_scratch: T [batch, row_len]
+ *   out   sorted_idx_scratch: i32 [batch, row_len]
+ *   out   y_vals: T [batch, max_unique]
+ *   out   y_counts: i32 [batch, max_unique], may be NULL
+ *   out   counter: i32 [batch]
+ *   workspace needed: rows that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bf16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bf16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bool_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bool_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_bool_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*

@@ -252,7 +252,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "masked": _pointwise, "serving": serving.by_extents, "sort": _along_axis,
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
-    "edge_bins": searching.edge_bins, "unique_runs": searching.runs,
+    "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
 }  # fmt: skip
 
 

@@ -73,6 +73,14 @@ def runs(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
     return _dense({"n": n, "width": width, "max_unique": most}, extents, results)
 
 
+def unique(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    n, given = math.prod(shapes["x"]), numbers["max_unique"]
+    most = n if given is None else as_integer("max_unique", given, 0, INT64_MAX)
+    results: dict[str, Shape] = {"values": (most,), "first": (most,), "inverse": shapes["x"], "counts": (most,)}
+    extents: dict[str, Shape] = {**results, "x": (n,), "inverse": (n,), "counter": (1,)}
+    return _dense({"n": n, "max_unique": most}, extents, {**results, "counter": ()})
+
+
 def _dense(values: dict[str, Any], extents: dict[str, Shape], results: dict[str, Shape]) -> CallMeta:
     """Operands in row-major order, with the extents that C gives them."""
     op_views = {name: functools.partial(dense_as, shape) for name, shape in extents.items()}
