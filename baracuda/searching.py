@@ -48,7 +48,7 @@ def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     count = bins.shape[0]
     if count < 2 or _element(bins, 0) <= _element(bins, count - 1):
         return functions.searchsorted(bins, x, right=not right)
-    return functions.sub(count, functions.searchsorted(functions.flip(bins), x, right=right))
+    return functions.sub(count, functions.searchsorted(functions.flip(bins), x, right=not right))
 
 
 def _element(x: Any, index: int) -> float:

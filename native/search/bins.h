@@ -123,11 +123,4 @@ struct EdgeBins {
     }
 };
 
-template <class Bins>
-BK_HD uint32_t bin_of(const Bins& bins, typename Bins::Element x, const void* staged) {
-    if constexpr (Bins::kIsExact) return bins.guess(x);
-    const uint32_t bin = bins.guess(x);
-    return bin == kUncertainBin ? bins.exact(x, staged) : bin;
-}
-
 }  // namespace bk

@@ -34,6 +34,19 @@ struct CountTable {
     }
 };
 
+// Not inlined into each lane of a vector.
+template <class Bins>
+BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, const void* staged) {
+    return bins.exact(x, staged);
+}
+
+template <class Bins>
+BK_DEVICE uint32_t bin_of(const Bins& bins, typename Bins::Element x, const void* staged) {
+    const uint32_t bin = bins.guess(x);
+    if constexpr (Bins::kIsExact) return bin;
+    return bin == kUncertainBin ? exact_bin(bins, x, staged) : bin;
+}
+
 // visit(bin) for each element that this block has of n, by all its threads. Elements ahead of the first vector-aligned one, and
 // behind the last whole vector, are those of block 0.
 template <class Bins, class Visit>

@@ -27,17 +27,21 @@ struct RunHeads {
     BK_HD bool at(int64_t index) const {
         if (index == 0) return true;
         const Bits* const row = x + index * width;
+        if (width == 1) return differ(order(row[0]), order(row[-1]));
         for (int64_t c = 0; c < width; ++c)
             if (differ(order(row[c]), order(row[c - width]))) return true;
         return false;
     }
-    BK_HD uint32_t operator()(int64_t index, int valid) const {
+#if BK_CUDA
+    // Lanes one by one; not inlined into each of a tile's vectors.
+    BK_DEVICE_COLD uint32_t test_each(int64_t index, int valid) const {
         uint32_t bits = 0;
-        if (width > 1 || valid < kLanes || !is_aligned_for_vectors) {
-            for (int k = 0; k < kLanes; ++k)
-                if (k < valid) bits |= static_cast<uint32_t>(at(index + k)) << k;
-            return bits;
-        }
+        for (int k = 0; k < valid; ++k) bits |= static_cast<uint32_t>(at(index + k)) << k;
+        return bits;
+    }
+    BK_DEVICE uint32_t operator()(int64_t index, int valid) const {
+        if (width > 1 || valid < kLanes || !is_aligned_for_vectors) return test_each(index, valid);
+        uint32_t bits = 0;
         const Vec<Bits, kLanes> loaded = load<kLanes>(x + index);
         Bits previous = index > 0 ? order(x[index - 1]) : Bits{0};
         for (int k = 0; k < kLanes; ++k) {
@@ -47,6 +51,7 @@ struct RunHeads {
         }
         return index == 0 ? bits | 1 : bits;
     }
+#endif
 };
 
 // What is written of runs; any array but values and counter may be null. Runs from `limit` on have a place in inverse only.
