@@ -74,11 +74,10 @@ struct UniformBins {
     }
     BK_HD C edge(int32_t k) const {
         if (k >= num_bins) return high;
-        const double offset = static_cast<double>(k) * step;  // no FMA: NumPy rounds twice
 #if BK_ON_GPU
-        return rounded(__dadd_rn(__dmul_rn(static_cast<double>(k), step), first));
+        return rounded(__dadd_rn(__dmul_rn(static_cast<double>(k), step), first));  // no FMA: NumPy rounds twice
 #else
-        return rounded(offset + first);
+        return rounded(static_cast<double>(k) * step + first);
 #endif
     }
 

@@ -29,6 +29,7 @@ __global__ void __launch_bounds__(kSearchThreads)
     const SortedKeys<Bits> keys = problem.keys_of(row);
     stage_splitters(keys, staged, kSearchThreads);
     const int32_t first_step = keys.first_step();
+    const int64_t last_step = largest_step(keys.stride - 1);
     const int64_t first_query = row * problem.columns;
     for (int64_t first = block * kSearchTile; first < problem.columns; first += blocks_per_row * kSearchTile) {
         Bits key[kSearchItems];
@@ -46,10 +47,21 @@ __global__ void __launch_bounds__(kSearchThreads)
                 if (next <= keys.splitters && keys.counts(staged[next - 1], key[i])) found[i] = next;
             }
         }
+        int64_t low[kSearchItems], end[kSearchItems];
+#pragma unroll
+        for (int i = 0; i < kSearchItems; ++i) {
+            low[i] = keys.range_begin(found[i]);
+            end[i] = keys.range_end(found[i]);
+        }
+        for (int64_t step = last_step; step > 0; step /= 2) {
+#pragma unroll
+            for (int i = 0; i < kSearchItems; ++i)
+                if (low[i] + step <= end[i] && keys.counts(keys.key(low[i] + step - 1), key[i])) low[i] += step;
+        }
 #pragma unroll
         for (int i = 0; i < kSearchItems; ++i) {
             const int64_t column = first + i * kSearchThreads + threadIdx.x;
-            if (column < problem.columns) sink(keys, first_query + column, key[i], keys.refine(key[i], found[i]));
+            if (column < problem.columns) sink(keys, first_query + column, key[i], low[i]);
         }
     }
 }

@@ -17,6 +17,14 @@ constexpr int kStagedBytes = 16384;  // of splitters
 template <class Bits>
 constexpr int kMaxSplitters = kStagedBytes / static_cast<int>(sizeof(Bits));
 
+// The largest power of two up to `count`, the first step of a branch-free binary search.
+template <class Int>
+BK_HD Int largest_step(Int count) {
+    Int step = 1;
+    while (step <= count / 2) step *= 2;
+    return count > 0 ? step : 0;
+}
+
 template <class Bits>
 struct SortedKeys {
     const Bits* sequence;
@@ -58,23 +66,19 @@ struct SortedKeys {
         return found;
     }
 
-    // The position of a query of which `found` splitters are before it.
-    BK_HD int64_t refine(Bits query, int32_t found) const {
-        if (stride == 1) return found;
-        if (found == 0) return 0;
-        const int64_t low = (found - 1) * stride + 1, high = found * stride;
-        return search(query, low, high < length ? high : length);
+    // The elements between the splitters that enclose a query of which `found` splitters are before it: low, and the end.
+    BK_HD int64_t range_begin(int32_t found) const { return found == 0 ? 0 : (found - 1) * stride + 1; }
+    BK_HD int64_t range_end(int32_t found) const {
+        const int64_t end = found * stride;
+        return end < length ? end : length;
     }
+    BK_HD int64_t refine(Bits query, int32_t found) const { return search(query, range_begin(found), range_end(found)); }
 
     BK_HD int64_t position(const Bits* staged, Bits query) const {
         return splitters == 0 ? search(query, 0, length) : refine(query, search_staged(staged, query, first_step()));
     }
 
-    BK_HD int32_t first_step() const {
-        int32_t step = 1;
-        while (step <= splitters / 2) step *= 2;
-        return splitters > 0 ? step : 0;
-    }
+    BK_HD int32_t first_step() const { return largest_step(splitters); }
 };
 
 // Keys of a sequence with as many splitters as fit the chip; `is_staged` says whether queries are numerous enough.
