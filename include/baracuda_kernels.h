@@ -23498,7 +23498,7 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_bf16_workspace_
  *   in    x: T [batch, row_len]
  *   out   y_vals: T [batch, row_len], may be NULL, may be x
  *   out   y_idx: i32 [batch, row_len], may be NULL
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
@@ -23553,7 +23553,7 @@ BARACUDA_API size_t baracuda_kernels_sort_bool_workspace_size(int32_t batch, int
  *   in    x: T [batch, row_len]
  *   out   y_vals: T [batch, row_len], may be NULL, may be x
  *   out   y_idx: i32 [batch, row_len], may be NULL
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_msort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
@@ -23607,7 +23607,7 @@ BARACUDA_API size_t baracuda_kernels_msort_bool_workspace_size(int32_t batch, in
  * The y_idx of sort: the indices that sort each row.
  *   in    x: T [batch, row_len]
  *   out   y_idx: i32 [batch, row_len]
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_argsort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
@@ -23661,7 +23661,7 @@ BARACUDA_API size_t baracuda_kernels_argsort_bool_workspace_size(int32_t batch, 
  * The same as argsort, of rows of any length.
  *   in    x: T [batch, row_len]
  *   out   y_idx: i32 [batch, row_len]
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_argsort_f32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
@@ -23716,7 +23716,7 @@ BARACUDA_API size_t baracuda_kernels_argsort_bool_big_workspace_size(int32_t bat
  *   in    x: T [batch, row_len]
  *   out   y_vals: T [batch, row_len], may be NULL, may be x
  *   out   y_idx: i64 [batch, row_len], may be NULL
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sort_wide_f32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
@@ -23773,7 +23773,7 @@ BARACUDA_API size_t baracuda_kernels_sort_wide_bool_workspace_size(int64_t batch
  *   in    values: U [batch, row_len]
  *   out   sorted_keys: T [batch, row_len], may be NULL, may be keys
  *   out   sorted_values: U [batch, row_len]
- *   workspace rows that do not fit on the chip: on a GPU of more than 8192 elements, 4096 of 64-bit ones; on a CPU of more than 16384, 8192
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
@@ -23924,7 +23924,7 @@ BARACUDA_API size_t baracuda_kernels_msort_backward_bf16_workspace_size(int32_t 
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
  *   out   indices: i64 [shape]
- *   workspace fibers that do not fit on the chip, as for sort
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
@@ -23981,7 +23981,7 @@ BARACUDA_API size_t baracuda_kernels_sort_axis_bool_workspace_size(int64_t numel
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
- *   workspace fibers that do not fit on the chip, as for sort
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -24038,7 +24038,7 @@ BARACUDA_API size_t baracuda_kernels_sort_values_axis_bool_workspace_size(int64_
  *   host  stride_indices: i64 [rank]
  *   in    x: T [shape]
  *   out   indices: i64 [shape]
- *   workspace fibers that do not fit on the chip, as for sort
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_argsort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
