@@ -641,6 +641,32 @@ BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t 
 BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 
 /*
+ * attention_paged_latent_{T}  (T: f16 bf16 f32)
+ * Multi-head latent attention over a cache in pages: attention_paged with one key-value head, whose values are the
+ * first d_v elements of its keys. cache is [page, slot, element].
+ *   in    q: T [total_q, heads, d_k]
+ *   in    cache: T [num_pages, page_size, d_k]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; d_v is at most d_k; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_f16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_bf16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_bf16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f32_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f32_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
  * attention_paged_{T}_fp8e4m3  (T: f16 bf16)
  * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
  * has that of the keys, and y times that of the values is the result.

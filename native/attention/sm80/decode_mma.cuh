@@ -16,6 +16,7 @@
 #include "attention/sm80/score_rules.cuh"
 #include "attention/sm80/softmax.cuh"
 #include "attention/sm80/tile.cuh"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -25,6 +26,7 @@ template <class T, class KV>
 struct DecodeMma {
     AttentionForward<T, KV> p;
     int tiles;                             // of 16 rows
+    int group, kv_heads;                   // query heads of a key head, key heads
     int split_keys;                        // keys of a split; 0: a split has its share of the tile's keys
     bool copies_k, copies_v, is_one_page;  // is_one_page: the keys of a chunk are adjacent
     FastDiv<uint32_t> page_size;
@@ -68,15 +70,16 @@ template <class T, class KV, int kWidth>
 class DecodeBlock {
     using Shape = DecodeShape<KV, kWidth>;
     static constexpr int kSteps = kWidth / 16, kTiles = kWidth / 8, kVectors = kWidth * static_cast<int>(sizeof(KV)) / 16;
+    static constexpr int kLanes = 16 / static_cast<int>(sizeof(KV));
 
 public:
-    BK_DEVICE DecodeBlock(const DecodeMma<T, KV>& g, char* shared, const QueryRows& queries, const Sequence& s, int first_row,
-                          int64_t item, int split)
+    BK_DEVICE DecodeBlock(const DecodeMma<T, KV>& g, char* shared, const QueryRows& queries, const Sequence& s, int kv_head,
+                          int first_row, int64_t item, int split)
         : g_(g),
           queries_(queries),
           band_(g.p.rules.band, s),
-          keys_(g.p.k, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
-          values_(g.p.v, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
+          keys_(g.p.k, g.p.lengths, g.page_size, s, queries.b, kv_head),
+          values_(g.p.v, g.p.lengths, g.page_size, s, queries.b, kv_head),
           first_row_(first_row),
           item_(item),
           split_(split),
@@ -94,15 +97,16 @@ public:
         end_ = (band_.keys.end + kChunk - 1) / kChunk;
         int chunk = band_.keys.first / kChunk + warp_;
         find_page(chunk);
-#pragma unroll
+        clear_padding();
+#pragma unroll 1
         for (int stage = 0; stage < Shape::kStages - 1; ++stage) load(chunk + stage * Shape::kWarps, stage);
-        load_queries();
         for (int half = 0; half < 2; ++half) {
             const int row = min(first_row_ + lane_ / 4 + 8 * half, queries_.rows - 1);
             at_.query[half] = queries_.query(row);
-            at_.head[half] = queries_.head_of(row);
+            at_.head[half] = queries_.head + row - at_.query[half] * queries_.group;
         }
         at_.b = queries_.b;
+        load_queries();
         clear(output_);
         __syncthreads();
         int stage = 0, next = Shape::kStages - 1;
@@ -128,16 +132,25 @@ private:
         slot_ = static_cast<int>(at.remainder);
     }
 
-    // Copies a chunk of whole rows: lanes have a vector each of the same few rows, then of the next ones.
-    BK_DEVICE void copy_whole(char* to, const KV* first, int64_t pitch) const {
+    // Copies a chunk of rows of `vectors` 16-byte vectors: lanes have a vector each of the same few rows, then of the next
+    // ones. The vectors behind a row's end keep the zeros of clear_padding().
+    BK_DEVICE void copy_rows(char* to, const KV* first, int64_t pitch, int vectors) const {
         constexpr int kRows = 32 / kVectors;
         static_assert(32 % kVectors == 0 && kChunk % kRows == 0, "a copy of the warp has whole rows");
         const int row = lane_ / kVectors, vector = lane_ % kVectors;
+        if (vector >= vectors) return;
         const char* from = reinterpret_cast<const char*>(first + row * pitch) + vector * 16;
         const int64_t step = kRows * pitch * static_cast<int64_t>(sizeof(KV));
 #pragma unroll
         for (int i = 0; i < kChunk / kRows; ++i, from += step)
             start_copy_16(to + swizzled<kVectors>(row + i * kRows, vector), from, 16);
+    }
+
+    // Zeros for the columns behind d_k and d_v, which copy_rows() leaves alone.
+    BK_DEVICE void clear_padding() const {
+        if (g_.p.d_k == kWidth && g_.p.d_v == kWidth) return;
+        for (int i = lane_; i < Shape::kWarpBytes / 16; i += 32) reinterpret_cast<uint4*>(ring_)[i] = uint4{0, 0, 0, 0};
+        __syncwarp();
     }
 
     template <class Rows>
@@ -151,8 +164,8 @@ private:
             rows.data +
             (g_.p.lengths.page_ids == nullptr ? j0 * rows.view.row : page_ * rows.view.batch + slot_ * rows.view.row);
         const int count = keys_.k_len - j0;
-        if (by_copies && width == kWidth && count >= kChunk) {
-            copy_whole(to, first, rows.view.row);
+        if (by_copies && width % kLanes == 0 && count >= kChunk) {
+            copy_rows(to, first, rows.view.row, static_cast<int>(width) / kLanes);
             return;
         }
         fill_tile<kChunk, kWidth, 32>(to, lane_, static_cast<int>(width), by_copies, rows.view.data,
@@ -169,22 +182,26 @@ private:
         end_copy_group();
     }
 
-    // Elements column and column + 1 of query row r of the tile.
-    BK_DEVICE uint32_t query_pair(int r, int column) const {
-        const int row = first_row_ + r, d_k = static_cast<int>(g_.p.d_k);
-        if (row >= queries_.rows) return 0;
-        const T* const q = g_.p.q.at(queries_.b, queries_.head_of(row), queries_.begin + queries_.query(row));
+    // Elements column and column + 1 of a query row of d_k.
+    BK_DEVICE static uint32_t query_pair(const T* q, int column, int d_k) {
         const uint32_t low = column < d_k ? q[column].bits : 0, high = column + 1 < d_k ? q[column + 1].bits : 0;
         return low | high << 16;
     }
 
-    // Stores the fragments of all queries, a vector for each step and lane.
+    // Stores the fragments of all queries, a vector for each step and lane. Rows behind the last one repeat it.
     BK_DEVICE void load_queries() {
+        const T *const q = g_.p.q.at(queries_.b, at_.head[0], queries_.begin + at_.query[0]), *const q8 = g_.p.q.at(
+                                                                                                  queries_.b, at_.head[1],
+                                                                                                  queries_.begin +
+                                                                                                      at_.query[1]);
+        const int d_k = static_cast<int>(g_.p.d_k);
         constexpr int kFirst = Shape::kIsFp8 ? 4 : 2, kSecond = Shape::kIsFp8 ? 2 : 8;
-        for (int step = warp_; step < kSteps; step += Shape::kWarps) {
-            const int row = lane_ / 4, column = 16 * step + lane_ % 4 * kFirst;
-            q_[step * 32 + lane_] = uint4{query_pair(row, column), query_pair(row + 8, column),
-                                          query_pair(row, column + kSecond), query_pair(row + 8, column + kSecond)};
+#pragma unroll
+        for (int i = 0; i < kSteps / Shape::kWarps; ++i) {
+            const int step = i * Shape::kWarps + warp_;
+            const int column = 16 * step + lane_ % 4 * kFirst;
+            q_[step * 32 + lane_] = uint4{query_pair(q, column, d_k), query_pair(q8, column, d_k),
+                                          query_pair(q, column + kSecond, d_k), query_pair(q8, column + kSecond, d_k)};
         }
     }
 
@@ -294,7 +311,15 @@ private:
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-                for (int v = 0; v < 2; ++v) to[column_of(n, v)] = output_[n][2 * half + v] * factor;
+                for (int v = 0; v < 2; ++v) output_[n][2 * half + v] *= factor;
+#pragma unroll
+            for (int n = 0; n < kTiles; ++n) {
+                if constexpr (Shape::kIsFp8) {
+                    to[column_of(n, 0)] = output_[n][2 * half], to[column_of(n, 1)] = output_[n][2 * half + 1];
+                } else {
+                    store(to + column_of(n, 0), Vec<float, 2>{{output_[n][2 * half], output_[n][2 * half + 1]}});
+                }
+            }
         }
         __syncthreads();
 #pragma unroll 1
@@ -361,20 +386,21 @@ __global__ void __launch_bounds__(DecodeShape<KV, kWidth>::kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeMma<T, KV> g) {
     BK_LAUNCH_SHARED(uint4, shared);
     using Shape = DecodeShape<KV, kWidth>;
-    const int group = static_cast<int>(g.p.heads / g.p.kv_heads);
+    const int group = g.group;
     unsigned index = blockIdx.x;
     const int split = static_cast<int>(index % static_cast<unsigned>(g.partials.splits));
     index /= static_cast<unsigned>(g.partials.splits);
     const int tile = static_cast<int>(index % static_cast<unsigned>(g.tiles)),
-              set = static_cast<int>(index / static_cast<unsigned>(g.tiles)), kv_heads = static_cast<int>(g.p.kv_heads);
-    const int b = set / kv_heads;
+              set = static_cast<int>(index / static_cast<unsigned>(g.tiles));
+    const int b = set / g.kv_heads, kv_head = set % g.kv_heads;
+    allow_next_kernel();
     const Sequence s = sequence_of(g.p.lengths, b);
-    const QueryRows queries{b, set % kv_heads * group, group, static_cast<int>(s.q_len) * group, static_cast<int>(s.q_begin)};
+    const QueryRows queries{b, kv_head * group, group, static_cast<int>(s.q_len) * group, static_cast<int>(s.q_begin)};
     if (tile == 0 && split == 0)
         store_unowned_rows(g.p, b, queries.head, group, static_cast<int>(threadIdx.x), Shape::kThreads);
     const int first_row = tile * kDecodeTile;
     if (first_row >= queries.rows) return;
-    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, first_row, int64_t{index}, split).run();
+    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, kv_head, first_row, int64_t{index}, split).run();
 }
 
 }  // namespace bk::sm80

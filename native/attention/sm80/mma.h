@@ -2,8 +2,8 @@
 // Attention by mma.sync, for f16 and bf16 on sm_80 and newer. Each function sets *is_taken to whether it serves the
 // problem; if not, it does nothing.
 //
-// Limits: d_k and d_v up to 256, fewer than 2^30 queries and keys. Weights are left to other cores, and so are gradients
-// of paged keys.
+// Limits: d_k and d_v up to 256 (forward: 576 and 512), fewer than 2^30 queries and keys. Weights are left to other cores, and
+// so are gradients of paged keys.
 #pragma once
 
 #include <cstddef>
