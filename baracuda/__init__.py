@@ -95,6 +95,7 @@ from baracuda.kinds import (
     SegmentKind,
     ShapeLayoutKind,
     SoftmaxKind,
+    SortKind,
     TernaryKind,
     UnaryKind,
 )
@@ -135,7 +136,7 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.searching import *  # noqa: F403
+    from baracuda.search.functions import *  # noqa: F403
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
@@ -187,6 +188,10 @@ _OPS = {
     "indexing.gather": "Gather GatherRows IndexSelect Take",
     "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
+    "search.plans": (
+        "Searchsorted SearchsortedRows IsinSorted Bincount Histogram HistogramBins HistogramEdges HistogramEdgesBins "
+        "UniqueConsecutive Unique UniqueRuns UniqueElements"
+    ),
     "loss.classes": (
         "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
         "WeightedSoftCrossEntropyBackward CrossEntropyWithGradient"
@@ -317,7 +322,7 @@ _LAZY |= dict.fromkeys(
         "unique",
         "unique_consecutive",
     ),
-    "searching",
+    "search.functions",
 )
 
 
@@ -396,6 +401,7 @@ __all__ = [
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",
+    "SortKind",
     "Status",
     "TensorMut",
     "TensorRef",

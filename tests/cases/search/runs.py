@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of equal adjacent elements: unique_consecutive, unique_runs."""
+"""Runs of equal adjacent elements, and unique elements: unique_consecutive, unique_runs, unique, unique_rows."""
 
 import numpy as np
 
 from ..indexing.copies import pointers
-from ..model import Bad, Case, Expected, Idle, Problem
-from .searchsorted import truth
+from ..model import Array, Bad, Case, Expected, Idle, Problem
+from .searchsorted import in_order, some_values, truth
 
 
 def repeated(draw, rows, n, width, kind, mean):
@@ -85,6 +85,49 @@ def unique_runs_reference(problem):
     return {name: Expected(each) for name, each in expected.items() if name not in problem.null}
 
 
+def unique(draw, n, most=None, equal_nan=1, kind="ties", null=()):
+    x = some_values(draw, (n,), kind)
+    most = n if most is None else most
+    arrays = {
+        "x": x, "values": draw.values((most,)), "first": draw.integers((most,), dtype=draw.index),
+        "inverse": draw.output((n,), dtype=draw.index), "counts": draw.output((most,), dtype=draw.index),
+        "counter": draw.output((1,), dtype=draw.index),
+    }  # fmt: skip
+    return Problem({"n": n, "max_unique": most, "equal_nan": equal_nan}, arrays, null=null)
+
+
+def unique_reference(problem):
+    a, s = problem.arrays, problem.scalars
+    order = in_order(a["x"].values, a["x"].dtype)
+    heads, starts, lengths = starts_and_lengths(truth(a["x"])[order], s["equal_nan"] != 0)
+    kept = min(s["max_unique"], len(starts))
+    values, first = a["values"].values.copy(), a["first"].values.copy()
+    values[:kept], first[:kept] = a["x"].values[order[starts[:kept]]], order[starts[:kept]]
+    inverse, counts = np.zeros(s["n"], np.int64), np.zeros(s["max_unique"], np.int64)
+    inverse[order], counts[:kept] = np.cumsum(heads) - 1, lengths[:kept]
+    expected = {"values": values, "first": first, "inverse": inverse, "counts": counts, "counter": np.array([len(starts)])}
+    return {name: Expected(each) for name, each in expected.items() if name not in problem.null}
+
+
+def unique_rows(draw, rows, n, most=None, kind="ties", null=()):
+    most = n if most is None else most
+    arrays = {
+        "x": some_values(draw, (rows, n), kind), "sorted_scratch": draw.output((rows, n)),
+        "sorted_idx_scratch": draw.output((rows, n), dtype="i32"), "y_vals": draw.values((rows, most)),
+        "y_counts": draw.output((rows, most), dtype="i32"), "counter": draw.output((rows,), dtype="i32"),
+    }  # fmt: skip
+    return Problem({"batch": rows, "row_len": n, "max_unique": most}, arrays, null=null)
+
+
+def unique_rows_reference(problem):
+    x = problem.arrays["x"]
+    order = in_order(x.values, x.dtype)
+    ordered = np.take_along_axis(x.values, order, 1)
+    arrays = {**problem.arrays, "x": Array(x.dtype, x.shape, ordered)}
+    found = unique_consecutive_reference(Problem(problem.scalars, arrays, null=problem.null))
+    return {"sorted_scratch": Expected(ordered), "sorted_idx_scratch": Expected(order.astype(np.int64)), **found}
+
+
 ROWS = {  # rows, n, options
     "one": (1, 1, {}), "plain": (5, 33, {}), "equal": (3, 5000, {"mean": 10**9}), "special": (7, 301, {"kind": "special"}),
     "fewer": (5, 2001, {"most": 100}), "no_room": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
@@ -99,6 +142,17 @@ RUNS = {  # n, options
     "values_only": (9001, {"null": ("first", "inverse", "counts")}), "different": (20001, {"mean": 1, "order": None}),
     "inverse_only": (9001, {"null": ("first", "counts"), "order": None}), "no_width": (9, {"width": 0}),
     "large": (150001, {"order": None}),
+}  # fmt: skip
+UNIQUE = {  # n, options
+    "one": (1, {}), "plain": (301, {}), "any": (3001, {"kind": "normal"}), "special": (3001, {"kind": "special"}),
+    "nan_differs": (3001, {"kind": "special", "equal_nan": 0}), "fewer": (3001, {"kind": "normal", "most": 100}),
+    "no_room": (301, {"most": 0}), "more": (301, {"most": 400}), "long": (70001, {"kind": "normal"}),
+    "values_only": (9001, {"null": ("first", "inverse", "counts")}), "large": (40001, {}),
+}  # fmt: skip
+UNIQUE_ROWS = {  # rows, n, options
+    "one": (1, 1, {}), "plain": (5, 33, {}), "special": (7, 301, {"kind": "special"}), "many": (301, 17, {}),
+    "fewer": (5, 2001, {"most": 3}), "no_room": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
+    "any": (3, 9001, {"kind": "normal"}), "large": (40, 1031, {}),
 }  # fmt: skip
 
 CASES = (
@@ -130,5 +184,34 @@ CASES = (
             *pointers(("x", "values", "counter")),
         ),
         idle=(),
+    ),
+    Case(
+        row="unique{I}_{T}",
+        problems={name: lambda d, n=n, k=k: unique(d, n, **k) for name, (n, k) in UNIQUE.items()}
+        | {"empty": lambda d: unique(d, 0, most=5)},
+        reference=unique_reference,
+        tolerance=dict.fromkeys(("values", "first", "inverse", "counts", "counter"), "exact"),
+        plain="plain", large="large",
+        bad=(
+            Bad("negative", 2, r"n is -2", {"n": -2}, can=2),
+            Bad("negative_most", 2, r"max_unique is -2", {"max_unique": -2}, can=2),
+            *pointers(("x", "values", "counter")),
+        ),
+        idle=(),
+    ),
+    Case(
+        row="unique_rows_{T}",
+        problems={name: lambda d, r=r, n=n, k=k: unique_rows(d, r, n, **k) for name, (r, n, k) in UNIQUE_ROWS.items()}
+        | {"empty": lambda d: unique_rows(d, 3, 0, 5)},
+        reference=unique_rows_reference,
+        tolerance=dict.fromkeys(("sorted_scratch", "sorted_idx_scratch", "y_vals", "y_counts", "counter"), "exact"),
+        plain="plain", large="large",
+        bad=(
+            Bad("negative", 2, r"batch is -2", {"batch": -2}, can=2),
+            Bad("negative_row", 2, r"row_len is -2", {"row_len": -2}, can=2),
+            Bad("negative_most", 2, r"max_unique is -2", {"max_unique": -2}, can=2),
+            *pointers(("x", "sorted_scratch", "sorted_idx_scratch", "y_vals", "counter")),
+        ),
+        idle=(Idle("nothing", {"batch": 0}),),
     ),
 )  # fmt: skip
