@@ -136,6 +136,7 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.search.functions import *  # noqa: F403
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
@@ -189,6 +190,10 @@ _OPS = {
     "indexing.gather": "Gather GatherRows IndexSelect Take",
     "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
+    "search.plans": (
+        "Searchsorted SearchsortedRows IsinSorted Bincount Histogram HistogramBins HistogramEdges HistogramEdgesBins "
+        "UniqueConsecutive Unique UniqueRuns UniqueElements"
+    ),
     "loss.classes": (
         "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
         "WeightedSoftCrossEntropyBackward CrossEntropyWithGradient"
@@ -311,6 +316,21 @@ _LAZY |= dict.fromkeys(
     "composites",
 )
 _LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
+_LAZY |= dict.fromkeys(
+    (
+        "bincount",
+        "bucketize",
+        "digitize",
+        "histc",
+        "histogram",
+        "histogram2d",
+        "histogramdd",
+        "isin",
+        "unique",
+        "unique_consecutive",
+    ),
+    "search.functions",
+)
 
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}

@@ -19867,6 +19867,687 @@ BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f64_run(int
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
 BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
 
+/* ---- search ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * bincount{I}_{T}  (T: i32 i64 i8 u8 i16 u16 u32 u64, I: i64 i32)
+ * output[b] = the number of elements of x equal to b, for b in [0, num_bins); other elements are not counted.
+ * Counts wrap modulo 2^width.
+ *   in    x: T [n]
+ *   out   output: I [num_bins]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u8_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u16_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u32_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_i64idx_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_bincount_u64_run(int64_t n, int32_t num_bins, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bincount_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* output);
+
+/*
+ * histogram{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i64 i32)
+ * output[b] = the number of elements of x in bin b, which has edge(b) <= x < edge(b + 1), the last one x = hi_d
+ * too; edge(k) = lo_d + k ((hi_d - lo_d) / num_bins) in f64, rounded to T if that is a float, and edge(num_bins) =
+ * hi_d. Elements outside, and NaN, are not counted. In T, lo_d < hi_d, both finite. Integers are compared as f64.
+ * Counts wrap modulo 2^width.
+ *   in    x: T [n]
+ *   out   output: I [num_bins]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_i64idx_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+
+/*
+ * histogram_edges{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64, I: i64 i32)
+ * output[b] = the number of elements of x with edges[b] <= x < edges[b + 1], the last bin with x = edges[num_bins]
+ * too. The num_bins + 1 edges ascend. Elements outside, and NaN, are not counted. Counts wrap modulo 2^width.
+ *   in    x: T [n]
+ *   in    edges: T [num_edges]
+ *   out   output: I [num_bins]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_i64idx_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+
+/*
+ * histogram_bins_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64)
+ * output[i] = the bin of histogram_{T} in which x[i] is, or -1 for an element that is not counted.
+ *   in    x: T [n]
+ *   out   output: i32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_f16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_bf16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_bf16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u8_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u8_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u16_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u16_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u32_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u32_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_i64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u64_run(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_bins_u64_can_implement(int64_t n, int32_t num_bins, double lo_d, double hi_d, const void* x, const void* output);
+
+/*
+ * histogram_edges_bins_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64)
+ * output[i] = the bin of histogram_edges_{T} in which x[i] is, or -1 for an element that is not counted.
+ *   in    x: T [n]
+ *   in    edges: T [num_edges]
+ *   out   output: i32 [n]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_f16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_bf16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_bf16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u8_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u8_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u16_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u16_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u32_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u32_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_i64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u64_run(int64_t n, int32_t num_bins, const void* x, const void* edges, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_histogram_edges_bins_u64_can_implement(int64_t n, int32_t num_bins, const void* x, const void* edges, const void* output);
+
+/*
+ * searchsorted_{T}  (T: f32 f64 i32 i64)
+ * output[q] = the number of elements of sorted_seq, which ascends, that are < values[q], or with right not 0 <=
+ * values[q]. NaN follows all numbers, as in NumPy and PyTorch. In an unsorted sequence some position in [0,
+ * len_sorted] is found.
+ *   in    sorted_seq: T [len_sorted]
+ *   in    values: T [num_queries]
+ *   out   output: i32 [num_queries]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_searchsorted_f32_run(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_f32_can_implement(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_f64_run(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_f64_can_implement(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_i32_run(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_i32_can_implement(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_i64_run(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_i64_can_implement(int64_t num_queries, int32_t len_sorted, int32_t right, const void* sorted_seq, const void* values, const void* output);
+
+/*
+ * searchsorted_rows{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
+ * output[r, q] = the number of elements of row r of sorted_seq, or of its only row if sequences is 1, that are <
+ * values[r, q], or with right not 0 <= values[r, q]. sequences is rows or 1. Rows of sorted_seq ascend; with a
+ * sorter sorted_seq[s, sorter[s, 0]], sorted_seq[s, sorter[s, 1]], ... do, and a position outside [0, len_sorted)
+ * is read as 0. NaN follows all numbers. In an unsorted sequence some position in [0, len_sorted] is found. i32
+ * positions need len_sorted < 2^31.
+ *   in    sorted_seq: T [sequences, len_sorted]
+ *   in    sorter: I [sequences, len_sorted], may be NULL
+ *   in    values: T [rows, queries]
+ *   out   output: I [rows, queries]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_f16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_f16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bf16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bf16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bf16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u8_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u16_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u32_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_i64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_u64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_u64_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bool_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_bool_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_bool_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e4m3_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e4m3_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e4m3_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e5m2_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_i64idx_fp8e5m2_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_run(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_searchsorted_rows_fp8e5m2_can_implement(int64_t rows, int64_t queries, int64_t sequences, int64_t len_sorted, int32_t right, const void* sorted_seq, const void* sorter, const void* values, const void* output);
+
+/*
+ * isin_sorted_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * output[i] = 1 where sorted_seq, which ascends, has an element equal to values[i], else 0; with invert not 0 the
+ * other way round. -0 equals 0; NaN equals nothing.
+ *   in    values: T [numel]
+ *   in    sorted_seq: T [len_sorted]
+ *   out   output: bool [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f32_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f32_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f64_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f64_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f16_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_f16_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_bf16_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_bf16_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i8_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i8_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u8_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u8_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i16_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i16_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u16_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u16_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i32_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i32_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u32_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u32_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i64_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_i64_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u64_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_u64_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_bool_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_bool_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_fp8e4m3_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_fp8e4m3_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_fp8e5m2_run(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, void* output, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_isin_sorted_fp8e5m2_can_implement(int64_t numel, int64_t len_sorted, int32_t invert, const void* values, const void* sorted_seq, const void* output);
+
+/*
+ * unique_consecutive_{T}  (T: f32 f64 i32 f16 bf16 i8 u8 i16 u16 u32 i64 u64 bool)
+ * The runs of equal adjacent elements of each row: y_vals has the first element of each, in order, y_counts their
+ * lengths, counter how many there are, more than max_unique too. Of more than max_unique runs the first ones are
+ * written. y_vals behind the last run is left as it is, y_counts there is 0. -0 equals 0; each NaN is a run.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, max_unique]
+ *   out   y_counts: i32 [batch, max_unique], may be NULL
+ *   out   counter: i32 [batch]
+ *   workspace optional: spreads the search of long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_f32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_f64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_i32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_f16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_f16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_bf16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_bf16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_i8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_u8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_i16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_u16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_u32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_i64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_i64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_u64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_u64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_bool_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_consecutive_bool_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_consecutive_bool_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+
+/*
+ * unique_runs{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
+ * The runs of equal adjacent rows of x: values has the first row of each, in order, first its index, inverse the
+ * run of each row, counts the lengths, and counter how many runs there are, more than max_unique too. Of more than
+ * max_unique runs the first ones are written. With order, a permutation of [0, n), row i of x is row order[i] of
+ * another array, as after sorting it: first has order[i] for i, and inverse[order[i]] is the run of row i; an
+ * entry outside writes nothing. counts behind the last run is 0, values and first there are left as they are. -0
+ * equals 0; NaN equals NaN if equal_nan is not 0. i32 indices need n < 2^31.
+ *   in    x: T [n, width]
+ *   in    order: I [n], may be NULL
+ *   out   values: T [max_unique, width]
+ *   out   first: I [max_unique], may be NULL
+ *   out   inverse: I [n], may be NULL
+ *   out   counts: I [max_unique], may be NULL
+ *   out   counter: I [1]
+ *   workspace optional: spreads the search over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_f16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_f16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_f16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_f16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bf16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bf16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_bf16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bf16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_bf16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u8_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u8_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u16_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u16_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u32_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u32_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_i64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_i64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_u64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_u64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_u64_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_u64_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bool_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_bool_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_bool_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_bool_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_bool_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_fp8e4m3_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e4m3_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e4m3_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_i64idx_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_run(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_runs_fp8e5m2_can_implement(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan, const void* x, const void* order, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_runs_fp8e5m2_workspace_size(int64_t n, int64_t width, int64_t max_unique, int32_t equal_nan);
+
+/*
+ * unique{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i64 i32)
+ * The unique elements of x in ascending order: values, first, the lowest index of each, inverse, the one that each
+ * x[i] equals, counts, how often each occurs, and counter, how many there are, more than max_unique too. Of more
+ * than max_unique the first ones are written. counts behind the last one is 0, values and first there are left as
+ * they are. -0 equals 0, and the one of lower index is given; NaN is behind all numbers, and one element if
+ * equal_nan is not 0, else each NaN is one. i32 indices need n < 2^31.
+ *   in    x: T [n]
+ *   out   values: T [max_unique]
+ *   out   first: I [max_unique], may be NULL
+ *   out   inverse: I [n], may be NULL
+ *   out   counts: I [max_unique], may be NULL
+ *   out   counter: I [1]
+ *   workspace needed: the sorted elements and their indices
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_f16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_f16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_f16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_f16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_f16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bf16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bf16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_bf16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_bf16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_bf16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_bf16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u8_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u8_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u8_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u16_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u16_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u16_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u32_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u32_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u32_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_i64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_i64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_u64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_u64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_u64_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_u64_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_u64_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bool_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_bool_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_bool_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_bool_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_bool_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_bool_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e4m3_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e4m3_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_fp8e4m3_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e4m3_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e4m3_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_fp8e4m3_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e5m2_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_i64idx_fp8e5m2_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_i64idx_fp8e5m2_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e5m2_run(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, void* values, void* first, void* inverse, void* counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_fp8e5m2_can_implement(int64_t n, int64_t max_unique, int32_t equal_nan, const void* x, const void* values, const void* first, const void* inverse, const void* counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_fp8e5m2_workspace_size(int64_t n, int64_t max_unique, int32_t equal_nan);
+
+/*
+ * unique_rows_{T}  (T: f32 f64 i32 f16 bf16 i8 u8 i16 u16 u32 i64 u64 bool)
+ * The unique elements of each row in ascending order: y_vals, y_counts, how often each occurs, and counter, how
+ * many there are, more than max_unique too. sorted_scratch is the sorted row, sorted_idx_scratch the indices that
+ * sorted it. Of more than max_unique the first ones are written. y_vals behind the last one is left as it is,
+ * y_counts there is 0. -0 equals 0; NaN is behind all numbers, and each is one.
+ *   in    x: T [batch, row_len]
+ *   out   sorted_scratch: T [batch, row_len]
+ *   out   sorted_idx_scratch: i32 [batch, row_len]
+ *   out   y_vals: T [batch, max_unique]
+ *   out   y_counts: i32 [batch, max_unique], may be NULL
+ *   out   counter: i32 [batch]
+ *   workspace needed: rows that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_f16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_f16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bf16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bf16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u8_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u8_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u8_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u16_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u16_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u16_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u32_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u32_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u32_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_i64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_i64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u64_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_u64_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_u64_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bool_run(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, void* sorted_scratch, void* sorted_idx_scratch, void* y_vals, void* y_counts, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unique_rows_bool_can_implement(int32_t batch, int32_t row_len, int32_t max_unique, const void* x, const void* sorted_scratch, const void* sorted_idx_scratch, const void* y_vals, const void* y_counts, const void* counter);
+BARACUDA_API size_t baracuda_kernels_unique_rows_bool_workspace_size(int32_t batch, int32_t row_len, int32_t max_unique);
+
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
 /*

@@ -174,6 +174,11 @@ EXAMPLES = {
     **dict.fromkeys(("Sort", "Msort", "Argsort", "SortWide"), (3, 4, True)), "SortByKey": (3, 4, bk.i32, True),
     **dict.fromkeys(("SortBackward", "MsortBackward"), (3, 4)),
     **dict.fromkeys(("SortAxis", "SortValuesAxis", "ArgsortAxis"), (SHAPE, 1, True)),
+    "Searchsorted": (6, 5, True), "SearchsortedRows": (3, 4, 3, 5, True), "IsinSorted": (6, 5, False),
+    "Bincount": (6, 5), **dict.fromkeys(("Histogram", "HistogramBins"), (6, 5, 0.0, 1.0)),
+    **dict.fromkeys(("HistogramEdges", "HistogramEdgesBins"), (6, 5)),
+    **dict.fromkeys(("Unique", "UniqueConsecutive"), (3, 6, 4)), "UniqueRuns": (6, 3, 4, True),
+    "UniqueElements": (6, 4, True),
     "Gather": (SHAPE, 1, 5), "GatherRows": (6, 5, 4), "IndexSelect": (SHAPE, 1, 5), "Take": (SHAPE, (6,)),
     "Put": (SHAPE, (6,)), "Scatter": (SHAPE, 1, 5), "MaskedFill": (SHAPE, 7), "MaskedFillBackward": (SHAPE,),
     "MaskedSelect": (SHAPE, 5), "MaskedScatter": (SHAPE, 5), "Nonzero": (SHAPE, 5), "OneHot": (SHAPE, 4),
@@ -208,6 +213,7 @@ EXAMPLES = {
     },
 }  # fmt: skip
 ELEMENTS = {
+    "Bincount": bk.i32,
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
     "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),

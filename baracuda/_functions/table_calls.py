@@ -14,6 +14,9 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 # Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
     "topk_backward": ("topk_axis", "dy"), "topk": ("topk_axis",), "topk_segments": ("segments", "offsets", "k"),
+    "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),
+    "edge_bins": ("num_bins", "edges"), "bins": ("num_bins",), "unique_runs": ("max_unique", "width"),
+    "unique": ("max_unique", "inverse"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
     "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),

@@ -39,6 +39,7 @@ from baracuda._functions.shape_rules import (
     ordering,
     reductions,
     rotary,
+    searching,
     serving,
 )
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
@@ -252,6 +253,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "topk": ordering.top_k, "topk_backward": ordering.top_k_backward, "topk_segments": ordering.top_k_segments,
     "masked": _pointwise, "serving": serving.by_extents, "sort": _along_axis,
+    "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
+    "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
 }  # fmt: skip
 
 
@@ -322,6 +325,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "largest": as_flag,
     "sorted": as_flag, "inv_tau": _inverse,
+    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "right": as_flag,
+    "invert": as_flag, "equal_nan": as_flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 
