@@ -17149,6 +17149,474 @@ BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_run(int3
 BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
 BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
 
+/* ---- random ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * bernoulli  ()
+ * y = 1 where rand < p, else 0; with p = 1 always 1. rand has uniform numbers of [0, 1]; p is in [0, 1].
+ * random_bernoulli needs no buffer.
+ *   in    rand: f32 [numel]
+ *   out   y: u8 [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_bernoulli_run(int64_t numel, float p, const void* rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_bernoulli_can_implement(int64_t numel, float p, const void* rand, const void* y);
+
+/*
+ * dropout_{T}  (T: f32)
+ * mask = 1 where rand < 1 - p, else 0; y = scale x where mask is 1, else 0, of NaN too. With p = 0 everything is
+ * kept, and with p = 1 nothing. rand has uniform numbers of [0, 1]; p is in [0, 1], and scale is usually 1 / (1 -
+ * p). dropout_seeded needs neither rand nor mask.
+ *   in    x: T [numel]
+ *   in    rand: f32 [numel]
+ *   out   y: T [numel], may be x
+ *   out   mask: u8 [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_f32_run(int64_t numel, float p, float scale, const void* x, const void* rand, void* y, void* mask, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_f32_can_implement(int64_t numel, float p, float scale, const void* x, const void* rand, const void* y, const void* mask);
+
+/*
+ * dropout_{T}  (T: f64)
+ * mask = 1 where rand < 1 - p, else 0; y = scale x where mask is 1, else 0, of NaN too. With p = 0 everything is
+ * kept, and with p = 1 nothing. rand has uniform numbers of [0, 1]; p is in [0, 1], and scale is usually 1 / (1 -
+ * p). dropout_seeded needs neither rand nor mask.
+ *   in    x: T [numel]
+ *   in    rand: f32 [numel]
+ *   out   y: T [numel], may be x
+ *   out   mask: u8 [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_f64_run(int64_t numel, float p, double scale, const void* x, const void* rand, void* y, void* mask, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_f64_can_implement(int64_t numel, float p, float scale, const void* x, const void* rand, const void* y, const void* mask);
+
+/*
+ * dropout_backward_{T}  (T: f32)
+ * dx = scale dy where mask is not 0, else 0.
+ *   in    dy: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   dx: T [numel], may be dy
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_backward_f32_run(int64_t numel, float scale, const void* dy, const void* mask, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_backward_f32_can_implement(int64_t numel, float scale, const void* dy, const void* mask, const void* dx);
+
+/*
+ * dropout_backward_{T}  (T: f64)
+ * dx = scale dy where mask is not 0, else 0.
+ *   in    dy: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   dx: T [numel], may be dy
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_backward_f64_run(int64_t numel, double scale, const void* dy, const void* mask, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_backward_f64_can_implement(int64_t numel, float scale, const void* dy, const void* mask, const void* dx);
+
+/*
+ * curand_uniform_{T}  (T: f32 f64)
+ * Uniform numbers in (low, high]: random_uniform's u from offset 0, as high - u (high - low). Calls of one seed
+ * give the same numbers, on every device; any numel; no workspace. low must be below high, if numel is not 0.
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f32_run(int64_t numel, float low, float high, uint64_t seed, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f32_can_implement(int64_t numel, float low, float high, uint64_t seed, const void* y);
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f64_run(int64_t numel, double low, double high, uint64_t seed, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f64_can_implement(int64_t numel, double low, double high, uint64_t seed, const void* y);
+
+/*
+ * curand_normal_{T}  (T: f32 f64)
+ * Normal numbers, those of random_normal with the seed and the offset 0: the same at every call and on every
+ * device. Any numel, odd ones too; no workspace. stddev must be positive.
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f32_run(int64_t numel, float mean, float stddev, uint64_t seed, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f32_can_implement(int64_t numel, float mean, float stddev, uint64_t seed, const void* y);
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f64_run(int64_t numel, double mean, double stddev, uint64_t seed, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f64_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, const void* y);
+
+/*
+ * random_integers_{T}  (T: i32 i64 u8 i8 i16 u16 u32)
+ * Integers in [low, high), each equally likely: the upper half of word * (high - low), for i64 of 64 bits, where a
+ * number that would bias the result is rejected and the element takes words of the Philox block of its own number
+ * and the attempt (Lemire 2019). low and high - 1 are in the range of the dtype. Element i takes number offset + i
+ * of the seed's Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is
+ * {seed, offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_integers_i32_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i32_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i64_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i64_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u8_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u8_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i8_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i8_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i16_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_i16_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u16_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u16_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u32_run(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_integers_u32_can_implement(int64_t numel, int64_t low, int64_t high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_bits_{T}  (T: i32 i64 u8 i8 i16 u16 u32 u64)
+ * Random bits. Numbers are Philox 4x32-10, block b being that of the key seed and the counter b: word k of block b
+ * is number 4 b + k of 32 bits. Narrower integers have its upper bits. For 64 bits words 2 k and 2 k + 1, the low
+ * one first, are number 2 b + k. Element i takes number offset + i of the seed's Philox stream: the same bits on
+ * every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces the
+ * argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_bits_i32_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i32_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i64_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i64_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u8_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u8_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i8_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i8_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i16_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_i16_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u16_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u16_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u32_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u32_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u64_run(int64_t numel, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bits_u64_can_implement(int64_t numel, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_bernoulli_{T}  (T: bool u8 f32 f64 f16 bf16 i32 i64)
+ * 1 with the probability p in [0, 1], else 0: 1 if the number's 32-bit word is below p 2^32, rounded. p = 0 gives
+ * zeros, and p = 1 ones. Element i takes number offset + i of the seed's Philox stream (random_bits): the same
+ * bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces
+ * the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_bool_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_bool_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_u8_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_u8_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f32_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f32_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f64_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f64_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f16_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_f16_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_bf16_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_bf16_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i32_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i32_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i64_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i64_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * dropout_seeded_{T}  (T: f32 f64 f16 bf16)
+ * y = residual + scale D(x): D(x) is x / (1 - p) where x is kept and 0 where it is dropped, NaN too. Element e, in
+ * row-major order, is dropped if the 32-bit word of number offset + e / shared of the seed's stream (random_bits)
+ * is below p 2^32, rounded; shared, which divides numel, is the number of consecutive elements with one fate: 1,
+ * or H W for feature dropout of [N, C, H, W]. With is_alpha != 0 it is alpha dropout: with a = ((1 - p) (1 +
+ * 3.0909 p))^-1/2 kept elements become a (x + 1.7581 p) and dropped ones a 1.7581 (p - 1), or 0 for p = 1. Without
+ * a residual stride_residual is any valid one. state, if given, is {seed, offset} in device memory: its seed
+ * replaces the argument, and the offsets are added. p is in [0, 1]: 0 keeps and 1 drops everything.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [shape], may be x or residual
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* x, const void* residual, const void* state, const void* y);
+
+/*
+ * dropout_seeded_backward_{T}  (T: f32 f64 f16 bf16)
+ * dx = scale dy / (1 - p), or a scale dy of alpha dropout, where dropout_seeded with the same arguments keeps x,
+ * and 0 where it drops it. dx may be dy, if stride_dx is stride_dy.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    state: i64 [2], may be NULL
+ *   out   dx: T [shape], may be dy
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, const void* dx);
+
+/*
+ * random_bernoulli_of_{T}  (T: f32 f64 f16 bf16)
+ * y = 1 with the probability p, else 0: 1 if the 32-bit word of number offset + e of the seed's stream
+ * (random_bits) is below p 2^32, rounded, e being the element in row-major order. p <= 0 and NaN give 0, p >= 1
+ * gives 1. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets
+ * are added. y may be p, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_p: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    p: T [shape]
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [shape], may be p
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+
+/*
+ * random_poisson_{T}  (T: f32 f64 f16 bf16)
+ * Poisson variables of the rates p, rounded to the dtype. Below a rate of 10 y is the least k whose cumulated
+ * probability reaches number offset + e of the seed's stream, of 64 bits, e being the element in row-major order;
+ * from 10 on it is found by rejection (Hoermann's PTRS), by words of Philox blocks of the number and the attempt.
+ * The same on every device. Rates up to 1e9 follow the distribution to f64's accuracy; a negative rate and NaN
+ * give NaN. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets
+ * are added. y may be p, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_p: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    p: T [shape]
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [shape], may be p
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_poisson_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_p, const int64_t* stride_y, uint64_t seed, uint64_t offset, const void* p, const void* state, const void* y);
+
+/*
+ * random_uniform_{T}  (T: f32 f64 f16 bf16)
+ * Uniform numbers in [low, high): low + u (high - low), rounded once, u being the upper 24 bits of a word (f16:
+ * 11, bf16: 8; f64: the upper 53 of two words) as a fraction of [0, 1). Where rounding would give high, its
+ * predecessor. low < high, finite, and different in the dtype. Element i takes number offset + i of the seed's
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
+ * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f32_run(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f32_can_implement(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f64_run(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f64_can_implement(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f16_run(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_f16_can_implement(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_bf16_run(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_uniform_bf16_can_implement(int64_t numel, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_normal_{T}  (T: f32 f64 f16 bf16)
+ * Normal numbers, mean + stddev z, z being the quantile of the number's midpoint of (0, 1), of 2^32 intervals in
+ * f32 and 2^52 in f64: |z| is at most 6.3, or 8.3 in f64. z is within 4 ulp of the exact quantile, and the same on
+ * every device. stddev >= 0. Element i takes number offset + i of the seed's Philox stream (random_bits): the same
+ * bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces
+ * the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_normal_f32_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_normal_f32_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_normal_f64_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_normal_f64_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_normal_f16_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_normal_f16_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_normal_bf16_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_normal_bf16_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_log_normal_{T}  (T: f32 f64 f16 bf16)
+ * exp(mean + stddev z), with random_normal's z. stddev >= 0. Element i takes number offset + i of the seed's
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
+ * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f32_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f32_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f64_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f64_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f16_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_f16_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_bf16_run(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_log_normal_bf16_can_implement(int64_t numel, double mean, double stddev, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_truncated_normal_{T}  (T: f32 f64 f16 bf16)
+ * Normal numbers of [low, high], by the quantile in that interval: mean and stddev are those of the normal
+ * distribution before it is cut. low and high may be infinite, and lie on any side of the mean, the nearer one at
+ * most 12 stddev from it. stddev > 0. Element i takes number offset + i of the seed's Philox stream (random_bits):
+ * the same bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed
+ * replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f32_run(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f32_can_implement(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f64_run(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f64_can_implement(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f16_run(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_f16_can_implement(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_bf16_run(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_bf16_can_implement(int64_t numel, double mean, double stddev, double low, double high, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_exponential_{T}  (T: f32 f64 f16 bf16)
+ * -ln(u) / rate, u in (0, 1), precise for small and for large results; 0 is not among them. rate > 0. Element i
+ * takes number offset + i of the seed's Philox stream (random_bits): the same bits on every device and for any
+ * launch. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets are
+ * added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f32_run(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f32_can_implement(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f64_run(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f64_can_implement(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f16_run(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_f16_can_implement(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_bf16_run(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_exponential_bf16_can_implement(int64_t numel, double rate, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_gumbel_{T}  (T: f32 f64 f16 bf16)
+ * location - scale ln(E), E as of random_exponential with the rate 1. scale >= 0. Element i takes number offset +
+ * i of the seed's Philox stream (random_bits): the same bits on every device and for any launch. state, if given,
+ * is {seed, offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f32_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f32_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f64_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f64_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_f16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_bf16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_gumbel_bf16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_cauchy_{T}  (T: f32 f64 f16 bf16)
+ * location + scale tan(pi (u - 1/2)), u in (0, 1). scale >= 0. Element i takes number offset + i of the seed's
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
+ * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f32_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f32_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f64_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f64_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_f16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_bf16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_cauchy_bf16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_laplace_{T}  (T: f32 f64 f16 bf16)
+ * location + scale ln(2 u), or location - scale ln(2 (1 - u)) for u > 1/2; u in (0, 1). scale >= 0. Element i
+ * takes number offset + i of the seed's Philox stream (random_bits): the same bits on every device and for any
+ * launch. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets are
+ * added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f32_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f32_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f64_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f64_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_f16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_bf16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_laplace_bf16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_logistic_{T}  (T: f32 f64 f16 bf16)
+ * location + scale ln(u / (1 - u)), u in (0, 1). scale >= 0. Element i takes number offset + i of the seed's
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
+ * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f32_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f32_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f64_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f64_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_f16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_bf16_run(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_logistic_bf16_can_implement(int64_t numel, double location, double scale, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * random_geometric_{T}  (T: f32 f64 f16 bf16)
+ * Number of trials with the probability p to the first success, from 1 on: ceil(ln(u) / ln(1 - p)). p in (0, 1].
+ * Large numbers are rounded to the dtype. Element i takes number offset + i of the seed's Philox stream
+ * (random_bits): the same bits on every device and for any launch. state, if given, is {seed, offset} in device
+ * memory: its seed replaces the argument, and the offsets are added.
+ *   in    state: i64 [2], may be NULL
+ *   out   y: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f32_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f32_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f64_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f64_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f16_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_f16_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_bf16_run(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_geometric_bf16_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
+
+/*
+ * curand_uniform_{T}_workspace_size
+ * Sets *out_bytes to 0: curand_uniform needs no workspace. Status 2 for a negative numel or NULL.
+ */
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f32_workspace_size(int64_t numel, size_t* out_bytes);
+BARACUDA_API int32_t baracuda_kernels_curand_uniform_f64_workspace_size(int64_t numel, size_t* out_bytes);
+
+/*
+ * curand_normal_{T}_workspace_size
+ * Sets *out_bytes to 0: curand_normal needs no workspace. Status 2 for a negative numel or NULL.
+ */
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f32_workspace_size(int64_t numel, size_t* out_bytes);
+BARACUDA_API int32_t baracuda_kernels_curand_normal_f64_workspace_size(int64_t numel, size_t* out_bytes);
+
 /* ---- reduce ---------------------------------------------------------------------------------------------------- */
 
 /*

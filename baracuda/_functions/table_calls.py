@@ -33,7 +33,7 @@ _RULE_PARAMETERS = {
     "scatter": ("scatter_dim",),
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
     "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
-    "masked": ("numel", "mask"),
+    "masked": ("numel", "mask"), "dropout": ("shared", "is_alpha"), "random": ("numel", "seed", "state"),
 }  # fmt: skip
 
 

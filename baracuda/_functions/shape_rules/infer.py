@@ -36,6 +36,7 @@ from baracuda._functions.shape_rules import (
     indexing,
     losses,
     normalization,
+    random,
     reductions,
     rotary,
     serving,
@@ -249,7 +250,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "last_offset_bags": bags.by_offsets, "sparse_bags": bags.by_offsets, "max_bags": bags.by_offsets,
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
-    "masked": _pointwise, "serving": serving.by_extents,
+    "masked": _pointwise, "dropout": random.dropout, "random": random.array, "serving": serving.by_extents,
 }  # fmt: skip
 
 
@@ -318,7 +319,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
     "scale_grad_by_freq": as_flag, "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag,
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
-    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "inv_tau": _inverse,
+    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "is_alpha": as_flag,
+    "inv_tau": _inverse,
 }  # fmt: skip
 
 
