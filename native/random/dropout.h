@@ -23,7 +23,7 @@ struct Dropout {
     using C = compute_t<T>;
     RandomSource source;
     Probability dropped;
-    int64_t shared;  // consecutive elements that are dropped together
+    Numbering numbering;
     C factor, shift, fallback;
 
     struct Segment : WordSegment<kVectorLanes<T>> {
@@ -43,11 +43,7 @@ struct Dropout {
         segment.factor = factor;
         segment.shift = shift;
         segment.fallback = fallback;
-        const auto stream = source.stream<1>();
-        if (shared == 1)
-            segment.fill(stream, i);
-        else
-            segment.fill_with_one(stream, i / shared, shared - i % shared);
+        segment.fill(source.stream<1>(), numbering, i);
         return segment;
     }
 };
@@ -69,7 +65,8 @@ struct DropoutArgs {
     }
     // Nothing is kept if p is 1, and no factor is infinite then. Adding -0 changes no number.
     template <class T, bool kHasResidual>
-    op::Dropout<T, kHasResidual> functor(bool is_alpha, bool is_gradient, const RandomSource& source) const {
+    op::Dropout<T, kHasResidual> functor(bool is_alpha, bool is_gradient, const RandomSource& source,
+                                         const Numbering& numbering) const {
         using C = compute_t<T>;
         constexpr double kAlpha = -1.7580993408473766;  // -lambda alpha of SELU
         double factor = p < 1 ? scale / (1 - p) : 0, shift = -0.0, fallback = kHasResidual ? -0.0 : 0.0;
@@ -81,7 +78,7 @@ struct DropoutArgs {
                 fallback = scale * (a * kAlpha + b);
             }
         }
-        return {source, Probability::of(p), shared, static_cast<C>(factor), static_cast<C>(shift), static_cast<C>(fallback)};
+        return {source, Probability::of(p), numbering, static_cast<C>(factor), static_cast<C>(shift), static_cast<C>(fallback)};
     }
 };
 
@@ -109,11 +106,12 @@ struct DropoutSeeded {
     Status run(const T* x, const T* residual, const int64_t* state, T* y, const Launch& launch) const {
         const DropoutArgs args{numel, shared, p, scale};
         const RandomSource source{seed, offset, state};
+        const Numbering numbering = numbering_of(rank, shape, stride_y, shared);
         if (residual != nullptr)
             return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_x, stride_residual}),
-                                     args.functor<T, true>(is_alpha != 0, false, source), outputs(y), inputs(x, residual));
+                                     args.functor<T, true>(is_alpha != 0, false, source, numbering), outputs(y), inputs(x, residual));
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_x}),
-                                 args.functor<T, false>(is_alpha != 0, false, source), outputs(y), inputs(x));
+                                 args.functor<T, false>(is_alpha != 0, false, source, numbering), outputs(y), inputs(x));
     }
 };
 
@@ -138,8 +136,8 @@ struct DropoutSeededBackward {
     }
     Status run(const T* dy, const int64_t* state, T* dx, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_dx, stride_dy}),
-                                 DropoutArgs{numel, shared, p, scale}.functor<T, false>(is_alpha != 0, true,
-                                                                                       {seed, offset, state}),
+                                 DropoutArgs{numel, shared, p, scale}.functor<T, false>(
+                                     is_alpha != 0, true, {seed, offset, state}, numbering_of(rank, shape, stride_dx, shared)),
                                  outputs(dx), inputs(dy));
     }
 };

@@ -21,6 +21,7 @@ template <class T>
 struct BernoulliOf {
     using C = compute_t<T>;
     RandomSource source;
+    Numbering numbering;
 
     struct Segment : WordSegment<kVectorLanes<T>> {
         BK_HD C operator()(int64_t k, C p) const {
@@ -32,7 +33,7 @@ struct BernoulliOf {
     };
     BK_HD Segment at(int64_t i) const {
         Segment segment;
-        segment.fill(source.stream<1>(), i);
+        segment.fill(source.stream<1>(), numbering, i);
         return segment;
     }
 };
@@ -41,20 +42,22 @@ template <class T>
 struct PoissonOf {
     using C = compute_t<T>;
     RandomSource source;
+    Numbering numbering;
 
     struct Segment {
+        const PoissonOf& of;
         WordStream<2> stream;
-        uint64_t first;
+        int64_t first;
         static constexpr int64_t count = INT64_MAX;
 
         BK_HD C operator()(int64_t k, C rate) const {
-            const uint64_t i = first + static_cast<uint64_t>(k);
+            const uint64_t i = of.numbering(first + k);
             uint32_t word[2];
             stream.words(i, word);
             return static_cast<C>(dist::poisson(static_cast<double>(rate), word, {stream.seed, stream.offset + i}));
         }
     };
-    BK_HD Segment at(int64_t i) const { return {source.stream<2>(), static_cast<uint64_t>(i)}; }
+    BK_HD Segment at(int64_t i) const { return {*this, source.stream<2>(), i}; }
 };
 
 }  // namespace op
@@ -76,7 +79,8 @@ struct RandomOf {
     }
     Status run(const T* p, const int64_t* state, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_p}),
-                                 Functor<T>{{seed, offset, state}}, outputs(y), inputs(p));
+                                 Functor<T>{{seed, offset, state}, numbering_of(rank, shape, stride_y, 1)},
+                                 outputs(y), inputs(p));
     }
 };
 

@@ -22,7 +22,7 @@ constexpr int kDrawLanes = kVectorLanes<T> > Stream::kNumbers ? kVectorLanes<T> 
 template <int Count, class Stream>
 BK_DEVICE void words_of(const Stream& stream, uint64_t i, uint32_t* words) {
     if ((stream.offset + i) % Stream::kNumbers == 0) {
-        stream.template block_words<Count>(i, words);
+        words_of_blocks<Count>(stream, i, words);
     } else {
 #pragma unroll 1
         for (int k = 0; k < Count; ++k) {

@@ -18,6 +18,14 @@ namespace bk {
 template <int Words>
 using WordStream = RandomStream<std::conditional_t<Words == 1, float, double>>;
 
+// Words of `Count` numbers from number offset + i on, which begins a block. The number wraps around at 2^64.
+template <int Count, class Stream>
+BK_HD void words_of_blocks(const Stream& stream, uint64_t i, uint32_t* words) {
+    BK_UNROLL
+    for (int n = 0; n < Count; n += Stream::kNumbers)
+        stream.template block_words<Stream::kNumbers>(i + static_cast<unsigned>(n), words + n * Stream::kWords);
+}
+
 struct RandomSource {
     uint64_t seed, offset;
     const int64_t* state;  // on the device; may be null

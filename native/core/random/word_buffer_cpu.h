@@ -11,14 +11,14 @@ namespace bk {
 
 constexpr int kBlocksTogether = 16;  // Philox blocks of a vector loop: the lanes of a 512-bit vector
 
-// Words of kBlocksTogether blocks from `counter` on. Rounds are the outer loop, so that each word of all blocks is a
+// Words of kBlocksTogether blocks from `counter` on, which wraps around behind `last`. Rounds are the outer loop, so that each word of all blocks is a
 // vector in a register.
-BK_HD void philox_blocks(uint64_t key, uint64_t counter, uint32_t* words) {
+BK_HD void philox_blocks(uint64_t key, uint64_t counter, uint64_t last, uint32_t* words) {
     using namespace philox;
     alignas(64) uint32_t a[kBlocksTogether], b[kBlocksTogether], c[kBlocksTogether] = {}, d[kBlocksTogether] = {};
     BK_CHUNK_LOOP
     for (int i = 0; i < kBlocksTogether; ++i) {
-        const uint64_t at = counter + static_cast<unsigned>(i);
+        const uint64_t at = (counter + static_cast<unsigned>(i)) & last;
         a[i] = static_cast<uint32_t>(at);
         b[i] = static_cast<uint32_t>(at >> 32);
     }
@@ -49,6 +49,7 @@ template <int Words, int Numbers>
 struct WordBuffer {
     using Stream = WordStream<Words>;
     static constexpr int kNumbers = Numbers;
+    static constexpr uint64_t kLast = ~uint64_t{0} / Stream::kNumbers;  // block, that of number 2^64 - 1
     static constexpr int kBlocks = Numbers / Stream::kNumbers + 1;  // an offset may lie within a block
     static constexpr int kMade = (kBlocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
     alignas(64) uint32_t word[4 * kMade];
@@ -61,7 +62,7 @@ struct WordBuffer {
         lead = before * Words;
         const int64_t blocks = (before + count + Stream::kNumbers - 1) / Stream::kNumbers;
         for (int64_t b = 0; b < blocks; b += kBlocksTogether)
-            philox_blocks(stream.seed, first + static_cast<uint64_t>(b), word + 4 * b);
+            philox_blocks(stream.seed, first + static_cast<uint64_t>(b), kLast, word + 4 * b);
     }
     BK_HD const uint32_t* of(int64_t k) const { return word + lead + k * Words; }
 };
