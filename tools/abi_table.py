@@ -488,6 +488,7 @@ class Section:
         mutable = frozenset(name for name in chosen if f"{name}*" in named)
         if missing := [n for n in chosen if n not in by_name]:
             raise TableError(f"can_implement: {missing[0]!r} is no parameter")
+        checked = tuple(by_name[name]._replace(dtype=dtype or by_name[name].dtype) for dtype, _, name in taken)
         sized = section.get("workspace_size", "").split() or [p.name for p in params if not p.is_pointer]
         accumulates = section.get("accumulates", "")
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
@@ -519,8 +520,7 @@ class Section:
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section,
             unit_table=self.unit_table, slots=self.slots,
-            params=params, check_params=tuple(by_name[n]._replace(dtype=as_dtype or by_name[n].dtype) for as_dtype, _, n in taken)
-            or params,
+            params=params, check_params=checked or params,
             mutable_checks=mutable,
             size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},

@@ -13,6 +13,7 @@
 #include "core/pointwise/pointwise.h"
 #include "core/random/segment.h"
 #include "random/probability.h"
+#include "random/tune.h"
 
 namespace bk {
 
@@ -99,8 +100,8 @@ struct DropoutSeeded {
 
     Work work() const { return all_or_none(numel); }
     Status check() const {
-        BK_TRY(check_shape("numel", numel, rank, "shape", shape,
-                           {{"stride_x", stride_x}, {"stride_residual", stride_residual}}, {{"stride_y", stride_y}}));
+        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}, {"stride_residual", stride_residual}},
+                           {{"stride_y", stride_y}}));
         return DropoutArgs{numel, shared, p, scale}.check();
     }
     Status run(const T* x, const T* residual, const int64_t* state, T* y, const Launch& launch) const {
@@ -109,7 +110,8 @@ struct DropoutSeeded {
         const Numbering numbering = numbering_of(rank, shape, stride_y, shared);
         if (residual != nullptr)
             return pointwise_strided(launch, make_layout<3>(rank, shape, {stride_y, stride_x, stride_residual}),
-                                     args.functor<T, true>(is_alpha != 0, false, source, numbering), outputs(y), inputs(x, residual));
+                                     args.functor<T, true>(is_alpha != 0, false, source, numbering), outputs(y),
+                                     inputs(x, residual));
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_x}),
                                  args.functor<T, false>(is_alpha != 0, false, source, numbering), outputs(y), inputs(x));
     }

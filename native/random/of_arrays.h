@@ -11,6 +11,7 @@
 #include "core/pointwise/pointwise.h"
 #include "core/random/segment.h"
 #include "random/poisson.h"
+#include "random/tune.h"
 
 namespace bk {
 
@@ -79,8 +80,8 @@ struct RandomOf {
     }
     Status run(const T* p, const int64_t* state, T* y, const Launch& launch) const {
         return pointwise_strided(launch, make_layout<2>(rank, shape, {stride_y, stride_p}),
-                                 Functor<T>{{seed, offset, state}, numbering_of(rank, shape, stride_y, 1)},
-                                 outputs(y), inputs(p));
+                                 Functor<T>{{seed, offset, state}, numbering_of(rank, shape, stride_y, 1)}, outputs(y),
+                                 inputs(p));
     }
 };
 

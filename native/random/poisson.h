@@ -26,8 +26,7 @@ BK_HD double log_factorial(double k) {
     const double r = 1.0 / x, s = r * r;
     const double series = math::portable::fma(
         s,
-        math::portable::fma(
-            s, math::portable::fma(s, math::portable::fma(s, 1.0 / 1188, -1.0 / 1680), 1.0 / 1260), -1.0 / 360),
+        math::portable::fma(s, math::portable::fma(s, math::portable::fma(s, 1.0 / 1188, -1.0 / 1680), 1.0 / 1260), -1.0 / 360),
         1.0 / 12);
     const double whole = math::portable::fma(x - 0.5, math::portable::log(x), 0.91893853320467274 - x);
     return math::portable::fma(series, r, whole) - math::portable::log(factor);

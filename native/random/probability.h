@@ -10,7 +10,7 @@
 namespace bk {
 
 struct Probability {
-    uint32_t last;   // the last word of the event
+    uint32_t last;  // the last word of the event
     bool is_never;
 
     static Probability of(double p) {

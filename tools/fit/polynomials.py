@@ -52,8 +52,9 @@ def _of_root(function: Function, limit: Function) -> Function:
 
 def polynomials() -> Iterator[Polynomial]:
     with mp.workdps(DIGITS):
-        yield from (*_exponentials(), *_logarithms(), *_circular(), *_hyperbolic(), *_error_functions(), *_gamma(), *_portable(),
-                    *_normal_quantile())
+        for group in (_exponentials, _logarithms, _circular, _hyperbolic, _error_functions, _gamma, _portable,
+                      _normal_quantile):  # fmt: skip
+            yield from group()
 
 
 def _exponentials() -> list[Polynomial]:

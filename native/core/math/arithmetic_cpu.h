@@ -51,8 +51,6 @@ BK_HD double size_of(double x) { return __builtin_fabs(x); }
 BK_HD float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
 
 // 2^n with -126 <= n <= 127.
-BK_HD float power_of_two(int32_t n) {
-    return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
-}
+BK_HD float power_of_two(int32_t n) { return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23); }
 
 }  // namespace bk::math::cpu

@@ -74,9 +74,7 @@ BK_HD float log_of_base(float x, float c, float c_low, float k_high, float k_low
 
 BK_HD float log2(float x) { return log_of_base(x, 1.44269502f, 1.92596303e-8f, 1.0f, 0.0f); }
 
-BK_HD float log10(float x) {
-    return log_of_base(x, 0.434294492f, -1.010305e-8f, 0x1.344p-2f, 4.60503898e-6f);
-}
+BK_HD float log10(float x) { return log_of_base(x, 0.434294492f, -1.010305e-8f, 0x1.344p-2f, 4.60503898e-6f); }
 
 // ln(2^more (1 + x)) for x >= -1. With 1 + x = 2^k m, rounded, f = 2^-k x + (2^-k - 1) is rounded once; from 2^30 on,
 // where the 1 vanishes, f = m - 1.

@@ -60,8 +60,7 @@ struct Split {
 BK_HD Split<float> split(float x) {
     constexpr uint32_t kRootHalf = 0x3f3504f3u;
     const uint32_t above = bit_cast<uint32_t>(x) - kRootHalf;
-    return {static_cast<float>(static_cast<int32_t>(above) >> 23),
-            bit_cast<float>((above & 0x007fffffu) + kRootHalf) - 1.0f};
+    return {static_cast<float>(static_cast<int32_t>(above) >> 23), bit_cast<float>((above & 0x007fffffu) + kRootHalf) - 1.0f};
 }
 
 BK_HD Split<double> split(double x) {
@@ -95,9 +94,7 @@ BK_HD double exp(double x) {
 
 // sin(pi t) and cos(pi t) for 0 <= t <= 1/4.
 BK_HD float sinpi(float t) { return t * series(t * t, 3.14159274f, -5.16773319f, 2.5508008f, -0.599804103f); }
-BK_HD float cospi(float t) {
-    return series(t * t, 1.0f, -4.93480206f, 4.05869675f, -1.33474553f, 0.228829399f);
-}
+BK_HD float cospi(float t) { return series(t * t, 1.0f, -4.93480206f, 4.05869675f, -1.33474553f, 0.228829399f); }
 BK_HD double sinpi(double t) {
     return t * series(t * t, 3.1415926535897931, -5.1677127800499703, 2.5501640398773415, -0.59926452932028673,
                       0.082145886579545996, -0.0073704298727488909, 0.00046628259039012144, -2.1716765772928548e-05);

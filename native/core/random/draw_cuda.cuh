@@ -29,9 +29,8 @@ BK_DEVICE void words_of(const Stream& stream, uint64_t i, uint32_t* words) {
             uint32_t of_number[Stream::kWords];
             stream.words(i + static_cast<unsigned>(k), of_number);
 #pragma unroll
-            for (int slot = 0; slot < Count; ++slot)  // registers have no index
-                if (slot == k)
-                    for (int w = 0; w < Stream::kWords; ++w) words[slot * Stream::kWords + w] = of_number[w];
+            for (int w = 0; w < Stream::kWords; ++w)
+                set_slot<Count * Stream::kWords>(words, k * Stream::kWords + w, of_number[w]);
         }
     }
 }
@@ -51,8 +50,8 @@ __global__ void __launch_bounds__(kDrawThreads)
         Vec<T, kLanes> drawn;
 #pragma unroll
         for (int lane = 0; lane < kLanes; ++lane)
-            drawn.lane[lane] = narrow<T>(dist(words + lane * Dist::kWords,
-                                              {stream.seed, stream.offset + static_cast<uint64_t>(i + lane)}));
+            drawn.lane[lane] =
+                narrow<T>(dist(words + lane * Dist::kWords, {stream.seed, stream.offset + static_cast<uint64_t>(i + lane)}));
         if (is_aligned && i + kLanes <= numel) {
             store<kLanes>(y + i, drawn);
         } else {

@@ -47,27 +47,32 @@ inline Numbering numbering_of(int32_t rank, const int32_t* shape, const int64_t*
 }
 
 #if BK_IN_KERNEL
-// Words of up to 16 bytes of elements: whole blocks, if the first number begins one.
+// Words of 16 bytes of elements: whole blocks, if the first number begins one; else of one number or of each by itself.
 template <int Lanes>
 struct WordSegment {
     static constexpr int kLanes = Lanes < 4 ? 4 : Lanes;
+    static constexpr int64_t count = kLanes;
     uint32_t words[kLanes];
-    int64_t count;
 
     BK_HD uint32_t word(int64_t k) const { return words[k]; }
     BK_HD void fill(const WordStream<1>& stream, const Numbering& numbering, int64_t i) {
-        if (numbering.is_permuted || numbering.shared != 1) {
-            stream.words(numbering(i), words);
-            BK_UNROLL
-            for (int k = 1; k < kLanes; ++k) words[k] = words[0];
-            const int64_t remaining = numbering.is_permuted ? 1 : numbering.shared - i % numbering.shared;
-            count = remaining < kLanes ? remaining : kLanes;
-        } else if ((stream.offset + static_cast<uint64_t>(i)) % 4 == 0) {
-            words_of_blocks<kLanes>(stream, static_cast<uint64_t>(i), words);
-            count = kLanes;
-        } else {
-            stream.words(static_cast<uint64_t>(i), words);
-            count = 1;
+        const bool is_plain = !numbering.is_permuted && numbering.shared == 1;
+        if (is_plain && (stream.offset + static_cast<uint64_t>(i)) % 4 == 0)
+            return words_of_blocks<kLanes>(stream, static_cast<uint64_t>(i), words);
+        const uint64_t first = numbering(i);
+        const bool is_shared = !numbering.is_permuted && numbering(i + kLanes - 1) == first;
+#if BK_ON_GPU
+#pragma unroll 1
+#endif
+        for (int k = 0; k < kLanes; ++k) {
+            uint32_t word;
+            stream.words(numbering(i + k), &word);
+            if (is_shared) {
+                BK_UNROLL
+                for (int slot = 0; slot < kLanes; ++slot) words[slot] = word;
+                break;
+            }
+            set_slot<kLanes>(words, k, word);
         }
     }
 };

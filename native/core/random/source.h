@@ -26,6 +26,13 @@ BK_HD void words_of_blocks(const Stream& stream, uint64_t i, uint32_t* words) {
         stream.template block_words<Stream::kNumbers>(i + static_cast<unsigned>(n), words + n * Stream::kWords);
 }
 
+// Sets words[slot] of an array in registers, which have no index.
+template <int Count>
+BK_HD void set_slot(uint32_t* words, int slot, uint32_t word) {
+    BK_UNROLL
+    for (int k = 0; k < Count; ++k) words[k] = k == slot ? word : words[k];
+}
+
 struct RandomSource {
     uint64_t seed, offset;
     const int64_t* state;  // on the device; may be null

@@ -11,8 +11,8 @@ namespace bk {
 
 constexpr int kBlocksTogether = 16;  // Philox blocks of a vector loop: the lanes of a 512-bit vector
 
-// Words of kBlocksTogether blocks from `counter` on, which wraps around behind `last`. Rounds are the outer loop, so that each word of all blocks is a
-// vector in a register.
+// Words of kBlocksTogether blocks from `counter` on, which wraps around behind `last`. Rounds are the outer loop, so that each
+// word of all blocks is a vector in a register.
 BK_HD void philox_blocks(uint64_t key, uint64_t counter, uint64_t last, uint32_t* words) {
     using namespace philox;
     alignas(64) uint32_t a[kBlocksTogether], b[kBlocksTogether], c[kBlocksTogether] = {}, d[kBlocksTogether] = {};
@@ -50,7 +50,7 @@ struct WordBuffer {
     using Stream = WordStream<Words>;
     static constexpr int kNumbers = Numbers;
     static constexpr uint64_t kLast = ~uint64_t{0} / Stream::kNumbers;  // block, that of number 2^64 - 1
-    static constexpr int kBlocks = Numbers / Stream::kNumbers + 1;  // an offset may lie within a block
+    static constexpr int kBlocks = Numbers / Stream::kNumbers + 1;      // an offset may lie within a block
     static constexpr int kMade = (kBlocks + kBlocksTogether - 1) / kBlocksTogether * kBlocksTogether;
     alignas(64) uint32_t word[4 * kMade];
     int lead;  // words before the first number

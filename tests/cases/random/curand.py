@@ -43,4 +43,3 @@ CASES = (
         bad=bad_calls(*unbounded("mean"), *[({"stddev": v}, r"stddev is \S+, must be positive") for v in (0.0, -1.0)]),
     ),
 )  # fmt: skip
-

@@ -168,9 +168,7 @@ def of_buffer(row, reference, tolerance, **scalars):
     calls = flat_calls(row)
     kept = tuple(b for b in calls["bad"] if b.name not in ("odd_mask", "odd_y") or row != "bernoulli")
     kept = tuple(b for b in kept if not (b.shift and set(b.shift) & BYTES[row]))
-    return Case(
-        row=row, problems=problems, reference=reference, tolerance=tolerance, **calls | {"bad": (*kept, *bad)}
-    )
+    return Case(row=row, problems=problems, reference=reference, tolerance=tolerance, **calls | {"bad": (*kept, *bad)})
 
 
 BYTES = {

@@ -88,7 +88,9 @@ INTERVALS = [
     ({"low": math.nan}, "low is -?nan"), ({"high": math.nan}, "low is "),
     ({"low": -math.inf}, "low is -inf"), ({"high": math.inf}, "low is "),
 ]  # fmt: skip
-WIDE = {"wide": {"low": -3.0, "high": 7.0}, "narrow": {"low": 100.0, "high": 101.0}, "small": {"low": -1e-3, "high": 0.0}}
+WIDE = {
+    "wide": {"low": -3.0, "high": 7.0}, "narrow": {"low": 100.0, "high": 101.0}, "small": {"low": -1e-3, "high": 0.0},
+}  # fmt: skip
 CUTS = {
     "one_sided": {"low": 1.0, "high": math.inf}, "other_side": {"low": -math.inf, "high": 0.5},
     "whole": {"low": -math.inf, "high": math.inf}, "tail": {"low": 4.0, "high": 6.0},
