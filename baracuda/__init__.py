@@ -117,6 +117,8 @@ if TYPE_CHECKING:
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
+    from baracuda import random as random
+    from baracuda.random.generator import Generator as Generator
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
     )
@@ -305,11 +307,16 @@ _LAZY |= dict.fromkeys(
 )
 
 
+_LAZY |= dict.fromkeys(("Generator",), "random.generator")
+_MODULES = ("random",)  # that are attributes, as in NumPy
+
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
 if not TYPE_CHECKING:  # type checkers must report misspelt names
 
     def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -322,7 +329,7 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays()} - _NOT_OURS)
+    return sorted({*globals(), *_LAZY, *_MODULES, *_functions_of_arrays()} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:
@@ -333,6 +340,7 @@ def _functions_of_arrays() -> Any:
 
 __all__ = [
     *_LAZY,
+    *_MODULES,
     "ActivationKind",
     "ArchSku",
     "ArgReduceKind",

@@ -17242,7 +17242,8 @@ BARACUDA_API int32_t baracuda_kernels_curand_normal_f64_can_implement(int64_t nu
  * number that would bias the result is rejected and the element takes words of the Philox block of its own number
  * and the attempt (Lemire 2019). low and high - 1 are in the range of the dtype. Element i takes number offset + i
  * of the seed's Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is
- * {seed, offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * {seed, block} in device memory: its seed replaces the argument, and numbers count from the block, so that a
+ * graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17267,8 +17268,8 @@ BARACUDA_API int32_t baracuda_kernels_random_integers_u32_can_implement(int64_t 
  * Random bits. Numbers are Philox 4x32-10, block b being that of the key seed and the counter b: word k of block b
  * is number 4 b + k of 32 bits. Narrower integers have its upper bits. For 64 bits words 2 k and 2 k + 1, the low
  * one first, are number 2 b + k. Element i takes number offset + i of the seed's Philox stream: the same bits on
- * every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces the
- * argument, and the offsets are added.
+ * every device and for any launch. state, if given, is {seed, block} in device memory: its seed replaces the
+ * argument, and numbers count from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17294,8 +17295,8 @@ BARACUDA_API int32_t baracuda_kernels_random_bits_u64_can_implement(int64_t nume
  * random_bernoulli_{T}  (T: bool u8 f32 f64 f16 bf16 i32 i64)
  * 1 with the probability p in [0, 1], else 0: 1 if the number's 32-bit word is below p 2^32, rounded. p = 0 gives
  * zeros, and p = 1 ones. Element i takes number offset + i of the seed's Philox stream (random_bits): the same
- * bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces
- * the argument, and the offsets are added.
+ * bits on every device and for any launch. state, if given, is {seed, block} in device memory: its seed replaces
+ * the argument, and numbers count from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17318,14 +17319,25 @@ BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i64_run(int64_t numel, do
 BARACUDA_API int32_t baracuda_kernels_random_bernoulli_i64_can_implement(int64_t numel, double p, uint64_t seed, uint64_t offset, const void* state, const void* y);
 
 /*
+ * random_advance  ()
+ * Adds blocks to state[1], modulo 2^64, in stream order: behind the calls of a graph, so that its replays draw
+ * other numbers. A call takes a block for 4 numbers of 32 bits, or for 2 of 64, rounded up.
+ *   inout state: i64 [2]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_advance_run(int64_t blocks, void* state, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_advance_can_implement(int64_t blocks, const void* state);
+
+/*
  * dropout_seeded_{T}  (T: f32 f64 f16 bf16)
  * y = residual + scale D(x): D(x) is x / (1 - p) where x is kept and 0 where it is dropped, NaN too. Element e, in
  * row-major order, is dropped if the 32-bit word of number offset + e / shared of the seed's stream (random_bits)
  * is below p 2^32, rounded; shared, which divides numel, is the number of consecutive elements with one fate: 1,
  * or H W for feature dropout of [N, C, H, W]. With is_alpha != 0 it is alpha dropout: with a = ((1 - p) (1 +
  * 3.0909 p))^-1/2 kept elements become a (x + 1.7581 p) and dropped ones a 1.7581 (p - 1), or 0 for p = 1. Without
- * a residual stride_residual is any valid one. state, if given, is {seed, offset} in device memory: its seed
- * replaces the argument, and the offsets are added. p is in [0, 1]: 0 keeps and 1 drops everything.
+ * a residual stride_residual is any valid one. state, if given, is {seed, block} in device memory: its seed
+ * replaces the argument, and numbers count from the block, so that a graph draws other ones when it has advanced.
+ * p is in [0, 1]: 0 keeps and 1 drops everything.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_residual: i64 [rank]
@@ -17370,8 +17382,8 @@ BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_bf16_can_implement
  * random_bernoulli_of_{T}  (T: f32 f64 f16 bf16)
  * y = 1 with the probability p, else 0: 1 if the 32-bit word of number offset + e of the seed's stream
  * (random_bits) is below p 2^32, rounded, e being the element in row-major order. p <= 0 and NaN give 0, p >= 1
- * gives 1. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets
- * are added. y may be p, of equal strides.
+ * gives 1. state, if given, is {seed, block} in device memory: its seed replaces the argument, and numbers count
+ * from the block, so that a graph draws other ones when it has advanced. y may be p, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_p: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -17395,8 +17407,8 @@ BARACUDA_API int32_t baracuda_kernels_random_bernoulli_of_bf16_can_implement(int
  * probability reaches number offset + e of the seed's stream, of 64 bits, e being the element in row-major order;
  * from 10 on it is found by rejection (Hoermann's PTRS), by words of Philox blocks of the number and the attempt.
  * The same on every device. Rates up to 1e9 follow the distribution to f64's accuracy; a negative rate and NaN
- * give NaN. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets
- * are added. y may be p, of equal strides.
+ * give NaN. state, if given, is {seed, block} in device memory: its seed replaces the argument, and numbers count
+ * from the block, so that a graph draws other ones when it has advanced. y may be p, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_p: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -17419,8 +17431,9 @@ BARACUDA_API int32_t baracuda_kernels_random_poisson_bf16_can_implement(int64_t 
  * Uniform numbers in [low, high): low + u (high - low), rounded once, u being the upper 24 bits of a word (f16:
  * 11, bf16: 8; f64: the upper 53 of two words) as a fraction of [0, 1). Where rounding would give high, its
  * predecessor. low < high, finite, and different in the dtype. Element i takes number offset + i of the seed's
- * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
- * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed, block}
+ * in device memory: its seed replaces the argument, and numbers count from the block, so that a graph draws other
+ * ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17439,8 +17452,8 @@ BARACUDA_API int32_t baracuda_kernels_random_uniform_bf16_can_implement(int64_t 
  * Normal numbers, mean + stddev z, z being the quantile of the number's midpoint of (0, 1), of 2^32 intervals in
  * f32 and 2^52 in f64: |z| is at most 6.3, or 8.3 in f64. z is within 4 ulp of the exact quantile, and the same on
  * every device. stddev >= 0. Element i takes number offset + i of the seed's Philox stream (random_bits): the same
- * bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed replaces
- * the argument, and the offsets are added.
+ * bits on every device and for any launch. state, if given, is {seed, block} in device memory: its seed replaces
+ * the argument, and numbers count from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17457,8 +17470,9 @@ BARACUDA_API int32_t baracuda_kernels_random_normal_bf16_can_implement(int64_t n
 /*
  * random_log_normal_{T}  (T: f32 f64 f16 bf16)
  * exp(mean + stddev z), with random_normal's z. stddev >= 0. Element i takes number offset + i of the seed's
- * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
- * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed, block}
+ * in device memory: its seed replaces the argument, and numbers count from the block, so that a graph draws other
+ * ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17477,8 +17491,8 @@ BARACUDA_API int32_t baracuda_kernels_random_log_normal_bf16_can_implement(int64
  * Normal numbers of [low, high], by the quantile in that interval: mean and stddev are those of the normal
  * distribution before it is cut. low and high may be infinite, and lie on any side of the mean, the nearer one at
  * most 12 stddev from it. stddev > 0. Element i takes number offset + i of the seed's Philox stream (random_bits):
- * the same bits on every device and for any launch. state, if given, is {seed, offset} in device memory: its seed
- * replaces the argument, and the offsets are added.
+ * the same bits on every device and for any launch. state, if given, is {seed, block} in device memory: its seed
+ * replaces the argument, and numbers count from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17496,8 +17510,8 @@ BARACUDA_API int32_t baracuda_kernels_random_truncated_normal_bf16_can_implement
  * random_exponential_{T}  (T: f32 f64 f16 bf16)
  * -ln(u) / rate, u in (0, 1), precise for small and for large results; 0 is not among them. rate > 0. Element i
  * takes number offset + i of the seed's Philox stream (random_bits): the same bits on every device and for any
- * launch. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets are
- * added.
+ * launch. state, if given, is {seed, block} in device memory: its seed replaces the argument, and numbers count
+ * from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17515,7 +17529,8 @@ BARACUDA_API int32_t baracuda_kernels_random_exponential_bf16_can_implement(int6
  * random_gumbel_{T}  (T: f32 f64 f16 bf16)
  * location - scale ln(E), E as of random_exponential with the rate 1. scale >= 0. Element i takes number offset +
  * i of the seed's Philox stream (random_bits): the same bits on every device and for any launch. state, if given,
- * is {seed, offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * is {seed, block} in device memory: its seed replaces the argument, and numbers count from the block, so that a
+ * graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17532,8 +17547,9 @@ BARACUDA_API int32_t baracuda_kernels_random_gumbel_bf16_can_implement(int64_t n
 /*
  * random_cauchy_{T}  (T: f32 f64 f16 bf16)
  * location + scale tan(pi (u - 1/2)), u in (0, 1). scale >= 0. Element i takes number offset + i of the seed's
- * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
- * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed, block}
+ * in device memory: its seed replaces the argument, and numbers count from the block, so that a graph draws other
+ * ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17551,8 +17567,8 @@ BARACUDA_API int32_t baracuda_kernels_random_cauchy_bf16_can_implement(int64_t n
  * random_laplace_{T}  (T: f32 f64 f16 bf16)
  * location + scale ln(2 u), or location - scale ln(2 (1 - u)) for u > 1/2; u in (0, 1). scale >= 0. Element i
  * takes number offset + i of the seed's Philox stream (random_bits): the same bits on every device and for any
- * launch. state, if given, is {seed, offset} in device memory: its seed replaces the argument, and the offsets are
- * added.
+ * launch. state, if given, is {seed, block} in device memory: its seed replaces the argument, and numbers count
+ * from the block, so that a graph draws other ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17569,8 +17585,9 @@ BARACUDA_API int32_t baracuda_kernels_random_laplace_bf16_can_implement(int64_t 
 /*
  * random_logistic_{T}  (T: f32 f64 f16 bf16)
  * location + scale ln(u / (1 - u)), u in (0, 1). scale >= 0. Element i takes number offset + i of the seed's
- * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed,
- * offset} in device memory: its seed replaces the argument, and the offsets are added.
+ * Philox stream (random_bits): the same bits on every device and for any launch. state, if given, is {seed, block}
+ * in device memory: its seed replaces the argument, and numbers count from the block, so that a graph draws other
+ * ones when it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic
@@ -17588,8 +17605,9 @@ BARACUDA_API int32_t baracuda_kernels_random_logistic_bf16_can_implement(int64_t
  * random_geometric_{T}  (T: f32 f64 f16 bf16)
  * Number of trials with the probability p to the first success, from 1 on: ceil(ln(u) / ln(1 - p)). p in (0, 1].
  * Large numbers are rounded to the dtype. Element i takes number offset + i of the seed's Philox stream
- * (random_bits): the same bits on every device and for any launch. state, if given, is {seed, offset} in device
- * memory: its seed replaces the argument, and the offsets are added.
+ * (random_bits): the same bits on every device and for any launch. state, if given, is {seed, block} in device
+ * memory: its seed replaces the argument, and numbers count from the block, so that a graph draws other ones when
+ * it has advanced.
  *   in    state: i64 [2], may be NULL
  *   out   y: T [numel]
  *   deterministic

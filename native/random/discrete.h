@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/platform.h"
+#include "core/random/advance.h"
 #include "core/random/draw.h"
 #include "core/types/dtype.h"
 #include "random/probability.h"
@@ -27,7 +28,7 @@ struct Integers {
         if constexpr (kWords == 1) {
             return static_cast<Bits>(low + static_cast<Bits>(word[0] * range >> 32));
         } else {
-            const uint64_t bits = joined_words<2>(word);
+            const uint64_t bits = combined_words<2>(word);
             return low + (range == 0 ? bits : high_of_product(bits));
         }
     }
@@ -35,7 +36,7 @@ struct Integers {
         if constexpr (kWords == 1)
             return static_cast<uint32_t>(word[0] * range) < threshold;
         else
-            return joined_words<2>(word) * range < threshold;
+            return combined_words<2>(word) * range < threshold;
     }
     BK_HD Bits operator()(const uint32_t* word, const MoreWords& more) const {
         uint32_t current[kWords];
@@ -112,6 +113,14 @@ struct RandomBits {
         const dist::Integers<Bits> functor{sizeof(T) == 8 ? 0 : uint64_t{1} << 8 * sizeof(T), 0, Bits(0)};
         return draw(launch, numel, functor, {seed, offset, state}, reinterpret_cast<Bits*>(y));
     }
+};
+
+struct RandomAdvance {
+    int64_t blocks;
+
+    Work work() const { return Work::kAll; }
+    Status check() const { return Status::kOk; }
+    Status run(int64_t* state, const Launch& launch) const { return advance(launch, blocks, state); }
 };
 
 template <class T>

@@ -195,7 +195,7 @@ def _quantile_ratio(w: mp.mpf) -> mp.mpf:
 def _normal_quantile() -> list[Polynomial]:
     """z / x as a polynomial in w - c up to a limit of w, and in sqrt(w) - c beyond it."""
 
-    def piece(name: str, low: object, high: object, centre: str, count: int, bits: int, exact: int, error: float,
+    def segment(name: str, low: object, high: object, centre: str, count: int, bits: int, exact: int, error: float,
               *, root: bool) -> Polynomial:  # fmt: skip
         c = mp.mpf(centre)
         value: Function = lambda v: _quantile_ratio((v + c) ** 2 if root else v + c)  # noqa: E731
@@ -203,11 +203,11 @@ def _normal_quantile() -> list[Polynomial]:
         return Polynomial("normal_quantile.h", name, value, interval, count, lambda v: 1 / value(v), bits, exact, error)
 
     return [
-        piece("f32, w <= 5", 0, 5, "2.5", 10, 24, 2, 2.0**-25, root=False),
-        piece("f32, sqrt(w) <= 4.65", mp.sqrt(5), "4.65", "3.4375", 11, 24, 2, 2.0**-24, root=True),
-        piece("f32, sqrt(w) <= 8.7", "4.64", "8.7", "6.6875", 8, 24, 2, 2.0**-24, root=True),
-        piece("f64, w <= 6.25", 0, "6.25", "3.125", 24, 53, 0, 2.0**-53, root=False),
-        piece("f64, sqrt(w) <= 4", "2.5", 4, "3.25", 20, 53, 0, 2.0**-53, root=True),
-        piece("f64, sqrt(w) <= 6", 4, 6, "5", 18, 53, 0, 2.0**-52, root=True),
-        piece("f64, sqrt(w) <= 8.7", "5.96", "8.7", "7.375", 17, 53, 0, 2.0**-52, root=True),
+        segment("f32, w <= 5", 0, 5, "2.5", 10, 24, 2, 2.0**-25, root=False),
+        segment("f32, sqrt(w) <= 4.65", mp.sqrt(5), "4.65", "3.4375", 11, 24, 2, 2.0**-24, root=True),
+        segment("f32, sqrt(w) <= 8.7", "4.64", "8.7", "6.6875", 8, 24, 2, 2.0**-24, root=True),
+        segment("f64, w <= 6.25", 0, "6.25", "3.125", 24, 53, 0, 2.0**-53, root=False),
+        segment("f64, sqrt(w) <= 4", "2.5", 4, "3.25", 20, 53, 0, 2.0**-53, root=True),
+        segment("f64, sqrt(w) <= 6", 4, 6, "5", 18, 53, 0, 2.0**-52, root=True),
+        segment("f64, sqrt(w) <= 8.7", "5.96", "8.7", "7.375", 17, 53, 0, 2.0**-52, root=True),
     ]

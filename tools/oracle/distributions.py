@@ -120,7 +120,7 @@ def integers(low: int, high: int, seed: int, offset: int, count: int, dtype: str
         product, attempt = int(number) * span, 0
         while product % 2**bits < 2**bits % span:
             attempt += 1
-            words = more_words(seed, (offset + k) % 2**64, attempt)
+            words = more_words(seed, (offset + k) % 2**64, attempt, each)
             product = (words[0] | words[1] << 32 if each == 2 else words[0]) * span
         found.append(low + (product >> bits))
     return np.array(found, np.int64)
@@ -146,7 +146,7 @@ def poisson(rate: float, number: int, seed: int, index: int) -> tuple[float, boo
     a = -0.059 + 0.02483 * b
     inverse_alpha, squeeze = 1.1239 + 1.1328 / (b - 3.4), 0.9277 - 3.6224 / (b - 2)
     for attempt in range(1, 1000):
-        words = more_words(seed, index, attempt)
+        words = more_words(seed, index, attempt, 2)
         u, v = _midpoint(words[:2]) - 0.5, _midpoint(words[2:])
         distance = 0.5 - abs(u)
         k = math.floor((2 * a / distance + b) * u + rate + 0.43)

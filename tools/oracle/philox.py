@@ -37,9 +37,9 @@ def numbers(seed: int, offset: int, count: int, each: int) -> np.ndarray:
     return words[:, 1] << np.uint64(32) | words[:, 0] if each == 2 else words[:, 0]
 
 
-def more_words(seed: int, number: int, attempt: int) -> list[int]:
-    """The words of the block that an element takes after it rejected a number."""
-    counter = np.array([[number & 0xFFFFFFFF, number >> 32, attempt, 0]], np.uint64)
+def more_words(seed: int, number: int, attempt: int, each: int) -> list[int]:
+    """The words of the block that an element takes after it rejected a number of `each` words."""
+    counter = np.array([[number & 0xFFFFFFFF, number >> 32, attempt, each]], np.uint64)
     return [int(word) for word in blocks((seed & 0xFFFFFFFF, seed >> 32), counter)[0]]
 
 

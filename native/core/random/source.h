@@ -2,9 +2,9 @@
 // Where the numbers of a call come from: a seed and an offset by value, or a state in device memory.
 //
 // Element i takes number offset + i of the seed's stream (core/random/philox.h): one word, or two for 64-bit results.
-// With a state {seed, offset} the seed is the state's, and the offsets are added, so that replays of a CUDA graph that
-// advance the state draw other numbers. Elements that reject a number take more words from blocks of their own, whose
-// counters have the attempt in the upper half.
+// With a state {seed, block} the seed is the state's, and numbers count from its block, so that replays of a CUDA graph
+// that advance the block draw other numbers. Elements that reject a number take more words from blocks of their own, whose
+// counters have the attempt and the words of a number in the upper half.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +40,21 @@ struct RandomSource {
     template <int Words>
     BK_HD WordStream<Words> stream() const {
         if (state == nullptr) return {seed, offset};
-        return {static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]) + offset};
+        return {static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1]) * WordStream<Words>::kNumbers + offset};
     }
 };
 
 // More words for number `number`, by attempt from 1 on.
 struct MoreWords {
     uint64_t seed, number;
-    BK_HD PhiloxBlock operator()(uint32_t attempt) const { return philox_block(seed, number, attempt); }
+    uint32_t words;  // of a number
+    BK_HD PhiloxBlock operator()(uint32_t attempt) const {
+        return philox_block(seed, number, static_cast<uint64_t>(words) << 32 | attempt);
+    }
 };
 
 template <int Words>
-BK_HD uint64_t joined_words(const uint32_t* word) {
+BK_HD uint64_t combined_words(const uint32_t* word) {
     if constexpr (Words == 1)
         return word[0];
     else
@@ -87,7 +90,7 @@ struct Midpoint<double> {
 
     static BK_HD Midpoint of(const uint32_t* words) {
         constexpr uint64_t kOne = uint64_t{1023} << 52;
-        const uint64_t bits = joined_words<2>(words) >> 12;
+        const uint64_t bits = combined_words<2>(words) >> 12;
         // The bits as the fraction of a number in [1, 2), less 1: exact, and without a conversion of 64 bits.
         const double u = bit_cast<double>(kOne | bits) - (1.0 - 0x1p-53);
         const bool is_upper = (words[1] >> 31) != 0;
@@ -109,7 +112,7 @@ template <int kDigits>
 BK_HD double half_open(const uint32_t* words, double) {
     static_assert(kDigits == 53, "f64 has 53 digits");
     // 52 bits by a fraction of [1, 2), and the last one.
-    const uint64_t bits = joined_words<2>(words) >> 11;
+    const uint64_t bits = combined_words<2>(words) >> 11;
     const double u = bit_cast<double>(uint64_t{1023} << 52 | bits >> 1) - 1.0;
     return u + ((bits & 1) != 0 ? 0x1p-53 : 0.0);
 }

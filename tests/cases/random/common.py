@@ -34,13 +34,13 @@ def made(draw, numel, *, state=None, seed=SEED, offset=0, **scalars):
     return Problem({"numel": numel, **scalars, "seed": seed, "offset": offset}, arrays, null=null)
 
 
-def stream_of(problem):
-    """(seed, offset) of a problem, by value or by its state."""
+def stream_of(problem, each):
+    """(seed, offset) of a problem of numbers of `each` words, by value or from the block of its state."""
     seed, offset = problem.scalars["seed"], problem.scalars["offset"]
     if "state" in problem.null:
         return seed, offset
     state = [int(v) % 2**64 for v in problem.arrays["state"].values]
-    return state[0], (state[1] + offset) % 2**64
+    return state[0], (state[1] * (4 // each) + offset) % 2**64
 
 
 def problems(scalars, variants=None):

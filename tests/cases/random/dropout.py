@@ -37,7 +37,7 @@ def seeded_maker(row, **defaults):
 def dropped(problem, shape):
     s = problem.scalars
     count = math.prod(shape) // s["shared"]
-    words = numbers(*stream_of(problem), count, 1).astype(np.float64)
+    words = numbers(*stream_of(problem, 1), count, 1).astype(np.float64)
     return np.repeat(words < distributions.probability_words(s["p"]), s["shared"]).reshape(shape)
 
 

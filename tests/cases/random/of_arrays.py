@@ -37,13 +37,13 @@ def maker(row, op):
 
 def bernoulli_reference(problem):
     p = problem.arrays["p"].values
-    words = numbers(*stream_of(problem), p.size, 1).astype(np.float64).reshape(p.shape)
+    words = numbers(*stream_of(problem, 1), p.size, 1).astype(np.float64).reshape(p.shape)
     return {"y": Expected((words < distributions.probability_words(np.nan_to_num(p, nan=0.0))).astype(np.float64))}
 
 
 def poisson_reference(problem):
     rates, dtype = problem.arrays["p"].values, problem.arrays["p"].dtype
-    seed, offset = stream_of(problem)
+    seed, offset = stream_of(problem, 2)
     drawn = numbers(seed, offset, rates.size, 2)
     found = [
         (math.inf, False) if rate == math.inf else distributions.poisson(rate, int(number), seed, (offset + k) % 2**64)

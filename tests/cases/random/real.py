@@ -46,14 +46,19 @@ def exponential(problem, t, is_upper):
 def reference(transform, problem):
     y = problem.arrays["y"]
     with np.errstate(divide="ignore"):
-        value, magnitude = transform(problem, *distributions.tails(*stream_of(problem), y.shape[0], y.dtype))
+        value, magnitude = transform(
+            problem, *distributions.tails(*stream_of(problem, distributions.words_of(y.dtype)), y.shape[0], y.dtype)
+        )
     return {"y": Expected(value, 8, magnitude)}
 
 
 def geometric_reference(problem):
     """Where the quotient is next to an integer, its rounding may give the other one."""
     y = problem.arrays["y"]
-    trials = distributions.trials(problem.scalars["p"], *distributions.tails(*stream_of(problem), y.shape[0], y.dtype))
+    trials = distributions.trials(
+        problem.scalars["p"],
+        *distributions.tails(*stream_of(problem, distributions.words_of(y.dtype)), y.shape[0], y.dtype),
+    )
     close = np.abs(trials - np.round(trials)) < np.maximum(trials, 1) * (2e-6 if COMPUTE[y.dtype] == "f32" else 1e-14)
     unit = 2.0**-24 if COMPUTE[y.dtype] == "f32" else 2.0**-53
     value = round_to(np.maximum(np.ceil(trials), 1), y.dtype)
@@ -63,7 +68,12 @@ def geometric_reference(problem):
 def uniform_reference(problem, *, includes_high=False):
     s, y = problem.scalars, problem.arrays["y"]
     value = distributions.uniform(
-        s["low"], s["high"], *stream_of(problem), y.shape[0], y.dtype, includes_high=includes_high
+        s["low"],
+        s["high"],
+        *stream_of(problem, distributions.words_of(y.dtype)),
+        y.shape[0],
+        y.dtype,
+        includes_high=includes_high,
     )
     return {"y": Expected(value.astype(np.float64), 1, abs(s["low"]) + abs(s["high"]))}
 
