@@ -86,6 +86,7 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     PadMode,
+    RandomKind,
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
@@ -104,6 +105,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -117,8 +119,6 @@ if TYPE_CHECKING:
     from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
-    from baracuda import random as random
-    from baracuda.random.generator import Generator as Generator
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
     )
@@ -137,6 +137,16 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.random.generator import Generator as Generator
+    from baracuda.random.plans import DropoutArgs as DropoutArgs
+    from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
+    from baracuda.random.plans import DropoutBackwardDescriptor as DropoutBackwardDescriptor
+    from baracuda.random.plans import DropoutBackwardPlan as DropoutBackwardPlan
+    from baracuda.random.plans import DropoutDescriptor as DropoutDescriptor
+    from baracuda.random.plans import DropoutPlan as DropoutPlan
+    from baracuda.random.plans import RandomArgs as RandomArgs
+    from baracuda.random.plans import RandomDescriptor as RandomDescriptor
+    from baracuda.random.plans import RandomPlan as RandomPlan
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
@@ -263,6 +273,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
@@ -383,6 +394,7 @@ __all__ = [
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",
+    "RandomKind",
     "ReduceKind",
     "ReduceToOp",
     "SegmentKind",
