@@ -1,0 +1,6 @@
+# %% Function
+import numpy as np
+
+import baracuda as bk
+
+print(bk.random.normal(5, seed=7))
