@@ -269,7 +269,7 @@ class RandomPlan(_Plan):
 
 
 class DropoutPlan(_Plan):
-    """y = x / (1 - p) where the mask is True, else 0; of f32 and f64. The workspace holds the elements' uniform numbers."""
+    """y = x / (1 - p) where the mask is True, else 0; of f32 and f64. The workspace holds uniform numbers."""
 
     __slots__ = ()
     descriptor_type = DropoutDescriptor

@@ -16,9 +16,10 @@ UNMEASURED = {
     "dropout_{T} f64": "the general kernel of four operands",
     "dropout_backward_{T}": "the general kernel of three operands",
     "dropout_backward_{T} f64": "the general kernel of three operands",
-    "random_log_normal_{T}": "the kernel of random_exponential", "random_gumbel_{T}": "the kernel of random_exponential",
-    "random_laplace_{T}": "the kernel of random_exponential",
-    "random_logistic_{T}": "the kernel of random_exponential",
+    **{
+        f"random_{name}_{{T}}": "the kernel of random_exponential"
+        for name in ("log_normal", "gumbel", "laplace", "logistic")
+    },
 }  # fmt: skip
 PEERS = {
     "uniform": lambda t: t.uniform_, "normal": lambda t: t.normal_, "exponential": lambda t: t.exponential_,

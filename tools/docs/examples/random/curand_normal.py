@@ -1,5 +1,4 @@
 # %% Function
-import numpy as np
 
 import baracuda as bk
 
