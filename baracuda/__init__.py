@@ -160,8 +160,9 @@ _OPS = {
     "attention.alibi": "Alibi AlibiBackward",
     "attention.kv_cache": "KvCacheAppend",
     "attention.serving": (
-        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
-        "CascadeAttention CascadeMergeStates MergeAttentionStates"
+        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedDecodeQuantized BatchPagedPrefill "
+        "BatchRaggedPrefill PagedKvAppend PagedKvAppendQuantized CascadeAttention "
+        "CascadeMergeStates MergeAttentionStates"
     ),
     "attention.sdpa": (
         "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "

@@ -158,7 +158,7 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
-    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+    **dict.fromkeys(("keepdims", "reverse", "descending", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first", "is_alpha"), "bool"), "shared": "int | None",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
@@ -309,6 +309,7 @@ _SHAPES = {
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
     "scan": "Arrays have one shape; negative axes count from the last. With reverse the scan starts at the other end.",
     "softmax": "Arrays have one shape; negative axes count from the last.",
+    "sort": "Negative axes count from the last.",
     "reduce": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves them "
     "in the result, of extent 1.",
     "reduce_axes": "axis is one, a tuple of them, or None for all; negative ones count from the last. keepdims leaves "
@@ -317,6 +318,7 @@ _SHAPES = {
     "reduce_to": "size broadcasts to the shape of x.",
     "flip": "axis is one, a tuple of them, or None for all; negative ones count from the last.",
     "random": "Results have the shape of the first array.",
+    "multinomial": "cdf has the categories along its last axis, the result num_samples indices.",
     "dropout": "Arrays have one shape; a negative channel_axis counts from the last.",
     "roll": "shifts is a number for axis, or for each axis of a tuple; without axis elements move in row-major order.",
     "permute": "dims has every axis of x once, in the order of the result's; negative ones count from the last.",

@@ -641,6 +641,109 @@ BARACUDA_API int32_t baracuda_kernels_attention_paged_f32_can_implement(int32_t 
 BARACUDA_API size_t baracuda_kernels_attention_paged_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
 
 /*
+ * attention_paged_quantized_{T}_i8  (T: f16 bf16)
+ * attention_paged over a cache of 8-bit elements with a factor for each slot of a head: key j is k_scales[j]
+ * k_cache[j], value j v_scales[j] v_cache[j]. paged_kv_append_quantized_{T}_i8 stores such rows. Factors of slots
+ * that no sequence owns are not used.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: i8 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: i8 [num_pages, kv_heads, page_size, d_v]
+ *   in    k_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    v_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_i8_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_i8_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_i8_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_i8_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_i8_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_i8_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_quantized_{T}_fp8e4m3  (T: f16 bf16)
+ * attention_paged_quantized_{T}_i8 over a cache of fp8e4m3.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e4m3 [num_pages, kv_heads, page_size, d_v]
+ *   in    k_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    v_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_fp8e4m3_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_quantized_{T}_fp8e5m2  (T: f16 bf16)
+ * attention_paged_quantized_{T}_i8 over a cache of fp8e5m2.
+ *   in    q: T [total_q, heads, d_k]
+ *   in    k_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_k]
+ *   in    v_cache: fp8e5m2 [num_pages, kv_heads, page_size, d_v]
+ *   in    k_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    v_scales: f32 [num_pages, kv_heads, page_size]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_f16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_quantized_bf16_fp8e5m2_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t kv_heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
+ * attention_paged_latent_{T}  (T: f16 bf16 f32)
+ * Multi-head latent attention over a cache in pages: attention_paged with one key-value head, whose values are the
+ * first d_v elements of its keys. cache is [page, slot, element].
+ *   in    q: T [total_q, heads, d_k]
+ *   in    cache: T [num_pages, page_size, d_k]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   in    last_page_len: i32 [batch]
+ *   in    q_offsets: i32 [offset_count], may be NULL
+ *   out   y: T [total_q, heads, d_v]
+ *   out   lse: f32 [total_q, heads], may be NULL
+ *   limits: page_size is >= 1; d_v is at most d_k; softcap is >= 0
+ *   workspace optional: parts of long sequences, which are read by more of the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_f16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_bf16_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_bf16_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_bf16_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f32_run(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, void* y, void* lse, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_attention_paged_latent_f32_can_implement(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2, const void* q, const void* cache, const void* page_ids, const void* page_offsets, const void* last_page_len, const void* q_offsets, const void* y, const void* lse);
+BARACUDA_API size_t baracuda_kernels_attention_paged_latent_f32_workspace_size(int32_t batch, int32_t total_q, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, float scale, int32_t is_causal, int32_t window, float softcap, int32_t is_base2);
+
+/*
  * attention_paged_{T}_fp8e4m3  (T: f16 bf16)
  * attention_paged over a cache of 8-bit floats, which are decoded exactly and have no scale of their own: scale
  * has that of the keys, and y times that of the values is the result.
@@ -715,6 +818,43 @@ BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_run(int32_t batch,
 BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
 BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_paged_kv_append_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache);
+
+/*
+ * paged_kv_append_quantized_{T}_{U}  (T: f32 f16 bf16, U: i8 fp8e4m3 fp8e5m2)
+ * Quantises row t of k_new and v_new, of each head by itself, into the slot that paged_kv_append_{T} would copy it
+ * to: scale = max |x| / M is stored in k_scales or v_scales, and x / scale, rounded to nearest, in the cache,
+ * where M is 127, 448 (e4m3) or 57344 (e5m2). A row with NaN or an infinity has the scale inf, a row of zeros the
+ * scale 0. Tokens are dropped, and race, as there; all other slots stay as they are.
+ *   in    k_new: T [num_tokens, heads, d_k]
+ *   in    v_new: T [num_tokens, heads, d_v]
+ *   in    batch_indices: i32 [num_tokens]
+ *   in    positions: i32 [num_tokens]
+ *   in    page_ids: i32 [num_page_ids]
+ *   in    page_offsets: i32 [offset_count]
+ *   inout k_cache: U [num_pages, heads, page_size, d_k]
+ *   inout v_cache: U [num_pages, heads, page_size, d_v]
+ *   inout k_scales: f32 [num_pages, heads, page_size]
+ *   inout v_scales: f32 [num_pages, heads, page_size]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_i8_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_i8_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f32_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_i8_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_i8_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_f16_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_i8_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_i8_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_fp8e4m3_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_fp8e4m3_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_fp8e5m2_run(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, void* k_cache, void* v_cache, void* k_scales, void* v_scales, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_paged_kv_append_quantized_bf16_fp8e5m2_can_implement(int32_t batch, int32_t num_tokens, int32_t num_pages, int32_t page_size, int32_t num_page_ids, int32_t heads, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* batch_indices, const void* positions, const void* page_ids, const void* page_offsets, const void* k_cache, const void* v_cache, const void* k_scales, const void* v_scales);
 
 /*
  * attention_ragged_{T}  (T: f16 bf16 f32)
@@ -17379,6 +17519,23 @@ BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_bf16_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_dropout_seeded_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int64_t shared, int32_t is_alpha, double p, double scale, uint64_t seed, uint64_t offset, const void* dy, const void* state, const void* dx);
 
 /*
+ * random_multinomial_{T}  (T: f64 f32)
+ * Draws indices with replacement: y is the first k with cdf[k] > u cdf[categories - 1], cdf being the cumulated
+ * weights of the row, which do not fall and need not end at 1. u is random_uniform's of f64, of number offset + e
+ * of the seed's stream, e being the index of the draw in y. A category of weight 0 is never drawn; a row whose
+ * total is not positive and finite gives -1. state, if given, is {seed, block} in device memory: its seed replaces
+ * the argument, and numbers count from the block.
+ *   in    cdf: T [rows, categories]
+ *   in    state: i64 [2], may be NULL
+ *   out   y: i64 [rows, draws]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_random_multinomial_f64_run(int64_t rows, int64_t categories, int64_t draws, uint64_t seed, uint64_t offset, const void* cdf, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_multinomial_f64_can_implement(int64_t rows, int64_t categories, int64_t draws, uint64_t seed, uint64_t offset, const void* cdf, const void* state, const void* y);
+BARACUDA_API int32_t baracuda_kernels_random_multinomial_f32_run(int64_t rows, int64_t categories, int64_t draws, uint64_t seed, uint64_t offset, const void* cdf, const void* state, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_random_multinomial_f32_can_implement(int64_t rows, int64_t categories, int64_t draws, uint64_t seed, uint64_t offset, const void* cdf, const void* state, const void* y);
+
+/*
  * random_bernoulli_of_{T}  (T: f32 f64 f16 bf16)
  * y = 1 with the probability p, else 0: 1 if the 32-bit word of number offset + e of the seed's stream
  * (random_bits) is below p 2^32, rounded, e being the element in row-major order. p <= 0 and NaN give 0, p >= 1
@@ -23292,6 +23449,605 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_f16_workspace_s
 BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_log_softmax_to_f32_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_log_softmax_to_f32_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis);
+
+/* ---- sort ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * sort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * Sorts each row, ascending or, if descending is not 0, descending: y_vals has the values, y_idx their indices in
+ * the row; either may be NULL. Stable in both directions: of equal values the one with the lower index is first.
+ * -0 equals +0. NaN, of either sign, is behind all numbers, and before them if descending. y_vals may be x.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i32 [batch, row_len], may be NULL
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * msort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The same as sort, which is stable too.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i32 [batch, row_len], may be NULL
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_msort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_msort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_msort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * argsort_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The y_idx of sort: the indices that sort each row.
+ *   in    x: T [batch, row_len]
+ *   out   y_idx: i32 [batch, row_len]
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bf16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e4m3_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e5m2_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u8_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u16_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u32_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u64_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bool_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * argsort_{T}_big  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The same as argsort, of rows of any length.
+ *   in    x: T [batch, row_len]
+ *   out   y_idx: i32 [batch, row_len]
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_f16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_f16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bf16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bf16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e4m3_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e4m3_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_fp8e5m2_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_fp8e5m2_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i8_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i8_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u8_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u8_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u16_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u16_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u32_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u32_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_i64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_i64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_u64_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_u64_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_big_run(int32_t batch, int32_t row_len, int32_t descending, const void* x, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_bool_big_can_implement(int32_t batch, int32_t row_len, int32_t descending, const void* x, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_argsort_bool_big_workspace_size(int32_t batch, int32_t row_len, int32_t descending);
+
+/*
+ * sort_wide_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * sort with 64-bit extents and indices.
+ *   in    x: T [batch, row_len]
+ *   out   y_vals: T [batch, row_len], may be NULL, may be x
+ *   out   y_idx: i64 [batch, row_len], may be NULL
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_f16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_f16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bf16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bf16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_bf16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e4m3_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e4m3_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_fp8e4m3_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e5m2_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_fp8e5m2_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_fp8e5m2_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i8_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i8_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i8_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u8_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u8_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u8_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u16_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u16_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u16_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u32_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u64_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_u64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_u64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bool_run(int64_t batch, int64_t row_len, int32_t descending, const void* x, void* y_vals, void* y_idx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_wide_bool_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* x, const void* y_vals, const void* y_idx);
+BARACUDA_API size_t baracuda_kernels_sort_wide_bool_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+
+/*
+ * sort_by_key_{T}_{U}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool, U: i32 i64)
+ * Sorts each row of keys, as sort does, and carries the values along, elements of any dtype of 4 or 8 bytes.
+ * sorted_keys may be NULL, or keys.
+ *   in    keys: T [batch, row_len]
+ *   in    values: U [batch, row_len]
+ *   out   sorted_keys: T [batch, row_len], may be NULL, may be keys
+ *   out   sorted_values: U [batch, row_len]
+ *   workspace needed: rows that do not fit on the chip, or a stack: more than 8192 elements, 4096 of 64-bit ones, or whatever _workspace_size says
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_f16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_f16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bf16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bf16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bf16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e4m3_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e4m3_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e4m3_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e5m2_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_fp8e5m2_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_fp8e5m2_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i8_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i8_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i8_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u8_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u8_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u8_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u16_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u16_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u16_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u32_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u32_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u32_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_i64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_i64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u64_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_u64_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_u64_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i32_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i32_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bool_i32_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i64_run(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, void* sorted_keys, void* sorted_values, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_by_key_bool_i64_can_implement(int64_t batch, int64_t row_len, int32_t descending, const void* keys, const void* values, const void* sorted_keys, const void* sorted_values);
+BARACUDA_API size_t baracuda_kernels_sort_by_key_bool_i64_workspace_size(int64_t batch, int64_t row_len, int32_t descending);
+
+/*
+ * sort_backward_{T}  (T: f32 f64 f16 bf16)
+ * dx[b, indices[b, j]] = dy[b, j], the gradient of y_vals of sort, whose y_idx is indices. Indices outside [0,
+ * row_len) are skipped; elements that no index names are 0.
+ *   in    dy: T [batch, row_len]
+ *   in    indices: i32 [batch, row_len]
+ *   out   dx: T [batch, row_len]
+ *   workspace optional: of equal indices, which a sort does not make, the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f32_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f32_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f32_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f64_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f64_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f64_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_f16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_f16_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_bf16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_backward_bf16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_sort_backward_bf16_workspace_size(int32_t batch, int32_t row_len);
+
+/*
+ * msort_backward_{T}  (T: f32 f64 f16 bf16)
+ * The same as sort_backward.
+ *   in    dy: T [batch, row_len]
+ *   in    indices: i32 [batch, row_len]
+ *   out   dx: T [batch, row_len]
+ *   workspace optional: of equal indices, which a sort does not make, the last one stays
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f32_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f32_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f32_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f64_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f64_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f64_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_f16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_f16_workspace_size(int32_t batch, int32_t row_len);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_bf16_run(int32_t batch, int32_t row_len, const void* dy, const void* indices, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_msort_backward_bf16_can_implement(int32_t batch, int32_t row_len, const void* dy, const void* indices, const void* dx);
+BARACUDA_API size_t baracuda_kernels_msort_backward_bf16_workspace_size(int32_t batch, int32_t row_len);
+
+/*
+ * sort_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * Sorts along sort_axis, ascending or, if descending is not 0, descending: y has the values, indices their indices
+ * along the axis. Stable in both directions. -0 equals +0. NaN, of either sign, is behind all numbers, and before
+ * them if descending. y may be x, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape], may be x
+ *   out   indices: i64 [shape]
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_sort_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+
+/*
+ * sort_values_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The y of sort_axis.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape], may be x
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_sort_values_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_sort_values_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t sort_axis, int32_t descending);
+
+/*
+ * argsort_axis_{T}  (T: f32 f64 f16 bf16 fp8e4m3 fp8e5m2 i8 u8 i16 u16 i32 u32 i64 u64 bool)
+ * The indices of sort_axis.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_indices: i64 [rank]
+ *   in    x: T [shape]
+ *   out   indices: i64 [shape]
+ *   workspace needed: slices along the axis that do not fit on the chip, as for sort
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e4m3_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_fp8e4m3_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_fp8e5m2_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u8_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u8_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_u64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_u64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_argsort_axis_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending, const void* x, const void* indices);
+BARACUDA_API size_t baracuda_kernels_argsort_axis_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_indices, int32_t sort_axis, int32_t descending);
 
 #ifdef __cplusplus
 }

@@ -114,9 +114,12 @@ EXAMPLES = {
     "SdpaBlockSparse": (2, 3, 4, 5, 8, 8, 0.5, 2), "FlashSdpaVarlen": (2, 4, 2, 5, 6, 7, 9, 8, 8, 0.5),
     "Fa2Sdpa": (2, 4, 2, 5, 6, 8, 0.5), "Rope": (2, 3, 4, 8),
     "FlashDecoding": (2, 6, 3, 5, 8, 0.5),
-    **dict.fromkeys(("BatchPagedDecode", "BatchPagedDecodeFp8"), (2, 6, 3, 8, 4, 5, 3, 0.5)),
+    **dict.fromkeys(
+        ("BatchPagedDecode", "BatchPagedDecodeFp8", "BatchPagedDecodeQuantized"), (2, 6, 3, 8, 4, 5, 3, 0.5)
+    ),
     "BatchPagedPrefill": (2, 5, 6, 3, 8, 4, 5, 3, 0.5), "BatchRaggedPrefill": (2, 5, 7, 6, 3, 8, 0.5),
-    "PagedKvAppend": (2, 4, 3, 8, 4, 5, 3), "CascadeAttention": (3, 2, 8), "CascadeMergeStates": (2, 3, 2, 8),
+    **dict.fromkeys(("PagedKvAppend", "PagedKvAppendQuantized"), (2, 4, 3, 8, 4, 5, 3)),
+    "CascadeAttention": (3, 2, 8), "CascadeMergeStates": (2, 3, 2, 8),
     "MergeAttentionStates": (2, 3, 8), "HyperConnection": (2, 16, 3), "RingAttentionInit": (40, 5),
     "RingAttentionStep": (2, 3, 4, 5, 8, 0.5), "RingAttentionFinalize": (2, 3, 4, 8),
     **dict.fromkeys(("RopePositions", "RopeStarts"), (2, 3, 4, 8, 500.0, 4)),
@@ -201,7 +204,7 @@ EXAMPLES = {
 }  # fmt: skip
 ELEMENTS = {
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
-    "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16,
+    "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
     **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,

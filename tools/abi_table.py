@@ -64,7 +64,8 @@ reads          the inputs that each output depends on, if not all, one line per 
                the function in a row without F. An input that no wanted output reads may be NULL, except the first
                one, which need not be listed
 workspace      the purpose of the workspace; a row with this key, or with `sums`, has `_workspace_size`. A row with a
-               `tail` takes none, and has `none: ` and the meaning of the size
+               `tail` takes none, and has `none: ` and the meaning of the size. `needed: ` and the problems that need
+               one: their size is not 0, and NULL is status 4; other rows take NULL, of any problem
 deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs, of equal layout and element size, that an output may be, `y: cond a b`; or no: none. By
                default they are the inputs with its extents (a loss's results are as many as its elements) and its

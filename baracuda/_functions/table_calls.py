@@ -13,7 +13,7 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
 # Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
-    "dropout": ("shared", "is_alpha"), "random": ("seed", "state"),
+    "dropout": ("shared", "is_alpha"), "multinomial": ("seed", "cdf"), "random": ("seed", "state"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
     "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),
@@ -34,7 +34,7 @@ _RULE_PARAMETERS = {
     "scatter": ("scatter_dim",),
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
     "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
-    "masked": ("numel", "mask"),
+    "masked": ("numel", "mask"), "sort": ("sort_axis",),
 }  # fmt: skip
 
 

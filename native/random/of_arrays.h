@@ -55,7 +55,7 @@ struct PoissonOf {
             const uint64_t i = of.numbering(first + k);
             uint32_t word[2];
             stream.words(i, word);
-            return static_cast<C>(dist::poisson(static_cast<double>(rate), word, {stream.seed, stream.offset + i, 2}));
+            return static_cast<C>(dist::poisson(static_cast<double>(rate), word, {stream.seed, stream.offset + i, 2, 0}));
         }
     };
     BK_HD Segment at(int64_t i) const { return {*this, source.stream<2>(), i}; }

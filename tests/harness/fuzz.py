@@ -109,6 +109,9 @@ def draw_host(rng, row) -> tuple[dict, dict]:
         if "scan_stride_x" in names:
             scalars["scan_stride_x"] = host["stride_x"][axis] if shape else 1
         scalars["reverse"] = int(rng.integers(0, 2))
+    if "sort_axis" in names:
+        scalars["sort_axis"] = int(rng.integers(0, max(len(shape), 1)))
+        scalars["descending"] = int(rng.integers(0, 2))
     if "softmax_axis" in names:
         axis = scalars["softmax_axis"] = int(rng.integers(0, max(len(shape), 1)))
         if "softmax_extent" in names:

@@ -112,6 +112,12 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
     "attention_decode": ({"q": (2, 6, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8)}, {}),
     "attention_paged": ({"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}, {}),
+    "attention_paged_quantized": (
+        {"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}
+        | dict.fromkeys(("k_scales", "v_scales"), (5, 3, 4)),
+        {},
+    ),
+    "attention_paged_latent": ({"q": (9, 6, 7), "cache": (5, 4, 7)}, {"d_v": 5}),
     "attention_ragged": ({"q": (9, 6, 7), "k": (5, 3, 7), "v": (5, 3, 8)}, {}),
     "merge_attention_states": ({"values": (3, 4, 5), "lse": (3, 4)}, {}),
     "merge_attention_sets": ({"v": (2, 3, 4, 5), "s": (2, 3, 4)}, {}),

@@ -250,7 +250,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "last_offset_bags": bags.by_offsets, "sparse_bags": bags.by_offsets, "max_bags": bags.by_offsets,
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
-    "masked": _pointwise, "dropout": random.dropout, "random": random.array, "serving": serving.by_extents,
+    "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -317,7 +318,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_enum_value, EmbeddingBagMode),
     "reduction_mode": functools.partial(_enum_value, LossReduction),
     "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
-    "scale_grad_by_freq": as_flag, "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag,
+    "scale_grad_by_freq": as_flag, "reverse": as_flag, "descending": as_flag, "hard": as_flag, "zero_infinity": as_flag,
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "is_alpha": as_flag,
     "inv_tau": _inverse,

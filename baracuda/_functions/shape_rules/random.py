@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of
+from baracuda._call.scalars import as_integer
+from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
 
@@ -38,3 +40,18 @@ def dropout(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     behind = () if axis is None else shape[axis_of("channel_axis", axis, shape) + 1 :]
     meta.values["shared"] = 1 if 0 in behind else math.prod(behind)
     return meta
+
+
+def multinomial(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """Rows of cumulated weights, of which `num_samples` indices each are drawn."""
+    _check_state(shapes)
+    whole = shapes["cdf"]
+    if not whole:
+        raise InvalidProblemError("cdf has no axis, must have one of categories at least")
+    draws = as_integer("num_samples", numbers["num_samples"], 0)
+    outer, categories = whole[:-1], whole[-1]
+    rows = math.prod(outer)
+    values = {"rows": rows, "categories": categories, "draws": draws}
+    extents: dict[str, Shape] = {"cdf": (rows, categories), "y": (rows, draws), "state": _STATE}
+    op_views = {name: functools.partial(dense_as, extents[name]) for name in ("cdf", "y")}
+    return CallMeta(values, extents, {"y": (*outer, draws)}, op_views=op_views)

@@ -44,10 +44,11 @@ struct RandomSource {
     }
 };
 
-// More words for number `number`, by attempt from 1 on.
+// The element of number `number`, and more words for it, by attempt from 1 on.
 struct MoreWords {
     uint64_t seed, number;
     uint32_t words;  // of a number
+    int64_t element;
     BK_HD PhiloxBlock operator()(uint32_t attempt) const {
         return philox_block(seed, number, static_cast<uint64_t>(words) << 32 | attempt);
     }

@@ -10,6 +10,7 @@
 #include "core/copy/im2col.cu"
 #include "core/copy/row_copies.cu"
 #include "core/segmented/sort_pairs.h"
+#include "core/sort/sort_rows.cu"
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt/cublaslt.h"
 
