@@ -86,6 +86,7 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     PadMode,
+    RandomKind,
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
@@ -105,6 +106,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -137,6 +139,16 @@ if TYPE_CHECKING:
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
     from baracuda.search.functions import *  # noqa: F403
+    from baracuda.random.generator import Generator as Generator
+    from baracuda.random.plans import DropoutArgs as DropoutArgs
+    from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
+    from baracuda.random.plans import DropoutBackwardDescriptor as DropoutBackwardDescriptor
+    from baracuda.random.plans import DropoutBackwardPlan as DropoutBackwardPlan
+    from baracuda.random.plans import DropoutDescriptor as DropoutDescriptor
+    from baracuda.random.plans import DropoutPlan as DropoutPlan
+    from baracuda.random.plans import RandomArgs as RandomArgs
+    from baracuda.random.plans import RandomDescriptor as RandomDescriptor
+    from baracuda.random.plans import RandomPlan as RandomPlan
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
@@ -273,6 +285,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
@@ -333,11 +346,16 @@ _LAZY |= dict.fromkeys(
 )
 
 
+_LAZY |= dict.fromkeys(("Generator",), "random.generator")
+_MODULES = ("random",)  # that are attributes, as in NumPy
+
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
 if not TYPE_CHECKING:  # type checkers must report misspelt names
 
     def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -350,7 +368,7 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays()} - _NOT_OURS)
+    return sorted({*globals(), *_LAZY, *_MODULES, *_functions_of_arrays()} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:
@@ -361,6 +379,7 @@ def _functions_of_arrays() -> Any:
 
 __all__ = [
     *_LAZY,
+    *_MODULES,
     "ActivationKind",
     "ArchSku",
     "ArgReduceKind",
@@ -403,6 +422,7 @@ __all__ = [
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",
+    "RandomKind",
     "ReduceKind",
     "ReduceToOp",
     "SegmentKind",

@@ -572,6 +572,15 @@ class GatedActivationKind(IntEnum):
     GEGLU = 3
 
 
+class RandomKind(IntEnum):
+    """Random arrays of RandomPlan."""
+
+    UNIFORM = 0
+    NORMAL = 1
+    BERNOULLI = 2
+    MULTINOMIAL = 3
+
+
 class LossKind(IntEnum):
     MSE = 0
     NLL = 1

@@ -41,7 +41,7 @@ params         parameters of other ops, one per line: a scalar `i64 numel`, a ho
                (core/abi/stored_matrices.h)
 tail           stream: the stream follows the operands directly; by default a workspace and its size precede it
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
-               takes as void*
+               takes as void*, and `f32:scale` a scalar that it takes as another dtype
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
@@ -484,10 +484,12 @@ class Section:
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         named = section.get("can_implement", "").split() if not follows else []
-        chosen = [name.removesuffix("*") for name in named]
+        taken = [name.removesuffix("*").rpartition(":") for name in named]
+        chosen = [name for _, _, name in taken]
         mutable = frozenset(name for name in chosen if f"{name}*" in named)
         if missing := [n for n in chosen if n not in by_name]:
             raise TableError(f"can_implement: {missing[0]!r} is no parameter")
+        checked = tuple(by_name[name]._replace(dtype=dtype or by_name[name].dtype) for dtype, _, name in taken)
         sized = section.get("workspace_size", "").split() or [p.name for p in params if not p.is_pointer]
         accumulates = section.get("accumulates", "")
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
@@ -519,7 +521,7 @@ class Section:
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section,
             unit_table=self.unit_table, slots=self.slots,
-            params=params, check_params=tuple(by_name[n] for n in chosen) or params,
+            params=params, check_params=checked or params,
             mutable_checks=mutable,
             size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},

@@ -17,6 +17,7 @@ _RULE_PARAMETERS = {
     "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),
     "edge_bins": ("num_bins", "edges"), "bins": ("num_bins",), "unique_runs": ("max_unique", "width"),
     "unique": ("max_unique", "inverse"),
+    "dropout": ("shared", "is_alpha"), "multinomial": ("seed", "cdf"), "random": ("seed", "state"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
     "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),

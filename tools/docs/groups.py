@@ -27,6 +27,7 @@ TITLES = {
     "indexing": "Indexing",
     "loss": "Losses",
     "norm": "Normalization",
+    "random": "Random numbers",
     "reduce": "Reductions",
     "scan": "Scans",
     "segment": "Segments",

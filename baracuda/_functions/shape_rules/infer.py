@@ -37,6 +37,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    random,
     reductions,
     rotary,
     searching,
@@ -255,6 +256,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "masked": _pointwise, "serving": serving.by_extents, "sort": _along_axis,
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
+    "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -327,6 +330,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "sorted": as_flag, "inv_tau": _inverse,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "right": as_flag,
     "invert": as_flag, "equal_nan": as_flag, "inv_tau": _inverse,
+    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "is_alpha": as_flag,
+    "inv_tau": _inverse,
 }  # fmt: skip
 
 
