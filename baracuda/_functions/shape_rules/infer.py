@@ -319,6 +319,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "scale_grad_by_freq": as_flag, "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag,
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "inv_tau": _inverse,
+    "are_probabilities": as_flag, "normalize": as_flag, "by_blocks": as_flag,
 }  # fmt: skip
 
 
