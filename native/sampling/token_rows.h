@@ -202,6 +202,62 @@ BK_HD FilteredValue filtered_value(Output output, const Weights& weights, uint64
     return {output, weights.are_probabilities, inverse, weights.are_probabilities ? weights.unit() * inverse : 0.0};
 }
 
+// Two sums over a row: of weights, and of ties or moments.
+struct Pair {
+    uint64_t weight, other;
+};
+
+// The largest element of a row, and whether one is NaN or +inf.
+struct LargestOf {
+    float largest;
+    uint32_t refused;
+};
+
+// What a row's result says about whom it admits.
+struct Admission {
+    Threshold limit;
+    uint64_t least;  // weight
+};
+
+// The threshold of top-k and top-p. A Team has the threads that share a row; all of them call its members alike.
+template <class Team>
+BK_HD Threshold find_threshold(Team& team, RowFilter& f) {
+    if (f.rule == Rule::kTypical) {
+        const Pair sums = team.moments(f);
+        f.mean = RowFilter::mean_of(sums.other, sums.weight);
+    }
+    if (f.top_k == 1 && !f.admits_all_ties()) return {key_of(f.weights.largest), 1};
+    Threshold limit{0, 0};
+    if (f.top_k > 0)
+        limit = threshold_of(team.select(f, false, 0, 0, static_cast<uint64_t>(f.top_k)), f.admits_all_ties(), 1);
+    if (f.top_p >= 1.0f) return limit;
+    const uint64_t tie = limit.ties > 0 ? f.weights.of(value_of(limit.key)) : 0;
+    const uint32_t floor = f.rule == Rule::kSequential ? limit.key : 0;
+    return narrowed(f, limit, team.select(f, true, floor, tie * limit.ties, 0), tie);
+}
+
+template <class T, class Team>
+BK_HD void run_row(const TokenRows<T>& rows, int64_t row, Team& team) {
+    const LargestOf found = team.largest();
+    RowFilter f = filter_of(rows, row, found.largest, found.refused != 0);
+    Admission admission{{0, 0}, 0};
+    uint64_t total = 0;
+    if (!f.is_refused) {
+        admission.limit = find_threshold(team, f);
+        admission.least = f.least_weight();
+        total = team.admitted_weight(f, admission);
+    }
+    if (team.leads() && rows.valid != nullptr) rows.valid[row] = total > 0;
+    if (rows.output != Output::kToken) {
+        team.write(f, admission, total, filtered_value(rows.output, f.weights, total), rows.y + row * rows.vocab);
+    } else if (total == 0) {
+        if (team.leads()) rows.token[row] = 0;
+    } else {
+        const int64_t token = team.token_at(f, admission, rows.seeds.of(row).below(total, 0));
+        if (token >= 0 && team.leads_block()) rows.token[row] = static_cast<int32_t>(token);
+    }
+}
+
 template <class T>
 Status run_token_rows(const Launch& launch, const TokenRows<T>& rows);
 

@@ -31,6 +31,7 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
     for name in ("offset_count", *literals):
         del values[name]
+    values |= {name: float(text) if "." in text else int(text) for name, text in spec.fixed.items()}
     if "scale" in numbers:
         scale = numbers["scale"]
         values["scale"] = 1 / math.sqrt(max(values["d_k"], 1)) if scale is None else as_real("scale", scale)
