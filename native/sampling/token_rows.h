@@ -128,10 +128,11 @@ BK_HD RowFilter filter_of(const TokenRows<T>& rows, int64_t row, float largest, 
     f.mean = 0.0f;
     const bool has_mass = rows.are_probabilities ? largest > 0.0f : largest > -bit_cast<float>(kInfinityBits);
     f.is_refused = any_refused || !has_mass || !(temperature >= 0.0f) || f.top_p != f.top_p || f.min_p != f.min_p;
+    if (rows.rule == Rule::kTypical) f.is_refused = f.is_refused || temperature == 0.0f;
     if (rows.rule == Rule::kOriginal) f.is_refused = f.is_refused || f.top_k <= 0 || f.top_p <= 0.0f;
     const float factor = kLog2E / temperature;
     f.weights.factor = factor < 0x1.fffffep127f ? factor : 0x1.fffffep127f;
-    if (temperature == 0.0f && rows.rule != Rule::kTypical) f.top_k = 1;
+    if (temperature == 0.0f) f.top_k = 1;
     if (f.top_k <= 0 || f.top_k >= rows.vocab) f.top_k = 0;
     return f;
 }

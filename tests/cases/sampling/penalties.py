@@ -180,6 +180,7 @@ CASES = (
         problems={name: lambda d, s=s: process(d, s, given=ALL) for name, s in SHAPES.items()}
         | {name: lambda d, n=name: process(d, (7, 90), given=(n,)) for name in ALL}
         | {
+            "plain": lambda d: process(d, SHAPES["plain"], given=(*ALL, *(f"{n}_of" for n in NAMES))),
             "special": lambda d: process(d, (7, 90), "special", ALL), "nothing": lambda d: process(d, (7, 90)),
             "arrays": lambda d: process(d, (7, 90), given=("counts", *(f"{n}_of" for n in NAMES))),
             "spare_words": lambda d: process(d, (7, 90), given=("allowed", "counts"), spare=3),
@@ -196,6 +197,7 @@ CASES = (
         row="token_penalty_lists_{T}",
         problems={name: lambda d, s=s: penalty_lists(d, s) for name, s in SHAPES.items()}
         | {
+            "plain": lambda d: penalty_lists(d, SHAPES["plain"], given=("prompt_length", *(f"{n}_of" for n in NAMES))),
             "special": lambda d: penalty_lists(d, (7, 90), kind="special"),
             "prompt": lambda d: penalty_lists(d, (7, 90), given=("prompt_length",)),
             "arrays": lambda d: penalty_lists(d, (7, 90), given=tuple(f"{n}_of" for n in NAMES)),

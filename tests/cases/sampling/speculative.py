@@ -7,10 +7,10 @@ from tools.oracle import sampling
 from tools.oracle.numerics import round_to
 
 from ..model import Bad, Case, Expected, Idle, Problem
-from .tokens import SEED, random_numbers, stream_of
+from .tokens import RANDOM, SEED, random_numbers, stream_of
 
 # batch, drafted tokens, vocabulary
-SHAPES = {"one": (1, 1, 1), "plain": (4, 3, 50), "odd": (9, 5, 33), "segments": (2, 2, 3001), "long": (1, 2, 20011), "rows": (70, 1, 4)}
+SHAPES = {"one": (1, 1, 1), "plain": (12, 3, 50), "odd": (9, 5, 33), "segments": (2, 2, 3001), "long": (1, 2, 20011), "rows": (70, 1, 4)}
 
 
 def probabilities(draw, shape, spread=1.5):
@@ -228,12 +228,13 @@ CASES = (
         | {f"blocks, {name}": lambda d, s=s: ours(d, s, by_blocks=1) for name, s in SHAPES.items()}
         | {f"blocks, {kind}": lambda d, k=kind: ours(d, (6, 4, 40), k, 1) for kind in KINDS}
         | {name: lambda d, n=name: ours(d, (6, 2, 40), arrays=(n,)) for name in ("seed_of", "offset_of", "rng_state")}
+        | {"plain": lambda d: ours(d, SHAPES["plain"], arrays=RANDOM)}
         | {"nothing_drafted": lambda d: ours(d, (5, 0, 40))},
         reference=ours_reference, tolerance={"tokens": "exact", "accepted": "exact"}, plain="plain", large="long",
         bad=(
             *negative("batch", "drafted", "vocab"),
             Bad("flag", 2, r"by_blocks is 2, must be 0 or 1", {"by_blocks": 2}, can=2),
-            Bad("no_vocab", 2, r"vocab is 0, but batch is 4", {"vocab": 0}, can=2),
+            Bad("no_vocab", 2, r"vocab is 0, but batch is 12", {"vocab": 0}, can=2),
             *pointers("draft_probs", "draft_tokens", "target_probs", "tokens", "accepted"),
         ),
         idle=(Idle("no_rows", {"batch": 0}),),
@@ -242,14 +243,14 @@ CASES = (
         row="tree_sample_{T}",
         problems={name: lambda d, s=s: tree(d, s) for name, s in SHAPES.items()}
         | {
-            "wide": lambda d: tree(d, (20, 60, 7)), "chain": lambda d: tree(d, (3, 9, 7), "chain"),
+            "plain": lambda d: tree(d, SHAPES["plain"], arrays=RANDOM), "wide": lambda d: tree(d, (20, 60, 7)), "chain": lambda d: tree(d, (3, 9, 7), "chain"),
             "faults": lambda d: tree(d, (6, 12, 8), "faults"),
             "rng_state": lambda d: tree(d, (6, 12, 8), arrays=("rng_state",)),
         },
         reference=tree_reference, tolerance=EXACT, plain="plain", large="long",
         bad=(
             *negative("batch", "nodes", "vocab"),
-            Bad("no_vocab", 2, r"vocab is 0, but batch is 4", {"vocab": 0}, can=2),
+            Bad("no_vocab", 2, r"vocab is 0, but batch is 12", {"vocab": 0}, can=2),
             Bad("no_root", 2, r"nodes is 0, must have a root", {"nodes": 0}, can=2),
             *pointers("target_probs", "node_tokens", "parents", "tokens", "path", "accepted"),
         ),

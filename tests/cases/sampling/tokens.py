@@ -12,9 +12,14 @@ from ..model import Bad, Case, Expected, Idle, Problem
 
 SEED = 0x123456789ABCDEF
 SHAPES = {
-    "one": (1, 1), "plain": (3, 100), "pair": (5, 2), "odd": (4, 333), "segments": (2, 3001), "long": (1, 20011),
+    "one": (1, 1), "plain": (12, 100), "pair": (5, 2), "odd": (4, 333), "segments": (2, 3001), "long": (1, 20011),
     "rows": (130, 17),
 }  # fmt: skip
+
+
+def written(problem, **outputs):
+    """The outputs that are not NULL."""
+    return {name: Expected(value, *more) for name, (value, *more) in outputs.items() if name not in problem.null}
 
 
 def rows_of(draw, shape, kind="normal", probabilities=False):
@@ -90,7 +95,7 @@ def flashinfer_reference(names, problem):
         token, ok = sampling.drawn(weights, sampling.fraction(high, low))
         tokens.append(token)
         valid.append(ok)
-    return {"output": Expected(np.array(tokens)), "valid": Expected(np.array(valid))}
+    return written(problem, output=(np.array(tokens),), valid=(np.array(valid),))
 
 
 def flashinfer_cases():
@@ -216,7 +221,7 @@ def tokens_reference(problem):
         token, ok = sampling.drawn(weights, sampling.fraction(high, low))
         found.append(token)
         valid.append(ok)
-    return {"token": Expected(np.array(found, int)), "valid": Expected(np.array(valid, int))}
+    return written(problem, token=(np.array(found, int),), valid=(np.array(valid, int),))
 
 
 def filter_reference(problem):
@@ -232,9 +237,9 @@ def filter_reference(problem):
         whole = np.nan_to_num(weights)
         y[row] = np.where(kept, whole / whole.sum() if problem.scalars["normalize"] else values, others)
     if not problem.scalars["normalize"]:
-        return {"y": Expected(y), "valid": Expected(valid)}
+        return written(problem, y=(y,), valid=(valid,))
     # exponents of up to 41 octaves are rounded in f32, and weights truncated to 2^-40 of the largest
-    return {"y": Expected(y, 64, y + 2.0**-20), "valid": Expected(valid)}
+    return written(problem, y=(y, 64, y + 2.0**-20), valid=(valid,))
 
 
 CHOICES = {
@@ -260,6 +265,7 @@ def token_problems(make):
         for kind in ("normal", *KINDS)
     }
     problems |= {
+        "plain": lambda d: make(d, SHAPES["plain"], top_k=9, top_p=0.9, arrays=(*PARAMETERS, *RANDOM)),
         "all": lambda d: make(d, (5, 1025)),
         "arrays": lambda d: make(d, (14, 90), arrays=tuple(PARAMETERS)),
         "some_arrays": lambda d: make(d, (14, 90), arrays=("top_p",), top_k=30),
@@ -273,7 +279,7 @@ def token_problems(make):
 def bad_of(inputs, required, extra=()):
     return (
         *(Bad(f"negative_{e}", 2, rf"{e} is -3, must be >= 0", {e: -3}, can=2) for e in EXTENTS),
-        Bad("no_vocab", 2, r"vocab is 0, but batch is 3", {"vocab": 0}, can=2),
+        Bad("no_vocab", 2, r"vocab is 0, but batch is 12", {"vocab": 0}, can=2),
         Bad("temperature", 2, r"temperature is -1, must be finite and >", {"temperature": -1.0}, can=2),
         Bad("temperature_nan", 2, r"temperature is -?nan", {"temperature": np.nan}, can=2),
         *(Bad(f"null_{p}", 2, rf"{p} is NULL", null=(p,)) for p in required),
@@ -312,15 +318,13 @@ def typical_reference(problem):
     for row, x in enumerate(problem.arrays["logits"].values):
         temperature, mass = (number_of(problem, name, row) for name in ("temperature", "typical_p"))
         weights = sampling.weights_of_logits(x, temperature)
-        if temperature == 0:
-            weights = np.ones(x.size)  # every token is as near to the entropy as any other
         if np.isfinite(weights).all() and weights.sum() > 0 and temperature > 0:
             weights = weights * sampling.typical(x, weights, mass, temperature)
         high, low = sampling.words(*stream_of(problem, row), 2)
         token, ok = (0, 0) if temperature <= 0 else sampling.drawn(weights, sampling.fraction(high, low))
         found.append(token)
         valid.append(ok)
-    return {"token": Expected(np.array(found, int)), "valid": Expected(np.array(valid, int))}
+    return written(problem, token=(np.array(found, int),), valid=(np.array(valid, int),))
 
 
 def cases():
@@ -348,6 +352,7 @@ def cases():
         "little": lambda d: typical(d, (6, 90), typical_p=0.05), "all": lambda d: typical(d, (6, 90), typical_p=1.0),
         "cold": lambda d: typical(d, (6, 90), temperature=0.5),
         "arrays": lambda d: typical(d, (8, 90), arrays=("temperature_of", "typical_p_of")),
+        "plain": lambda d: typical(d, SHAPES["plain"], arrays=("temperature_of", "typical_p_of", *RANDOM)),
         "seed_of": lambda d: typical(d, (8, 90), arrays=("seed_of", "offset_of")),
     }  # fmt: skip
     yield Case(
