@@ -88,7 +88,10 @@ from baracuda.kinds import (
     PadMode,
     ReduceKind,
     ReduceToOp,
+    PerRowSampler,
     RotaryPairing,
+    SamplerKind,
+    SamplingKind,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -235,6 +238,10 @@ _OPS = {
         "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
     "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
+    "sampling": (
+        "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
+        "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"
+    ),
     "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
@@ -368,10 +375,13 @@ __all__ = [
     "NormalizationKind",
     "OpCategory",
     "PadMode",
+    "PerRowSampler",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
     "RotaryPairing",
+    "SamplerKind",
+    "SamplingKind",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",

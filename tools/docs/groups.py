@@ -28,6 +28,7 @@ TITLES = {
     "loss": "Losses",
     "norm": "Normalization",
     "reduce": "Reductions",
+    "sampling": "Sampling",
     "scan": "Scans",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
