@@ -89,7 +89,10 @@ from baracuda.kinds import (
     RandomKind,
     ReduceKind,
     ReduceToOp,
+    PerRowSampler,
     RotaryPairing,
+    SamplerKind,
+    SamplingKind,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -255,6 +258,10 @@ _OPS = {
         "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
     "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
+    "sampling": (
+        "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
+        "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"
+    ),
     "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
@@ -415,10 +422,13 @@ __all__ = [
     "NormalizationKind",
     "OpCategory",
     "PadMode",
+    "PerRowSampler",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
     "RotaryPairing",
+    "SamplerKind",
+    "SamplingKind",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",

@@ -616,3 +616,26 @@ class LossReduction(IntEnum):
 class CrossEntropyTargetKind(IntEnum):
     CLASS_INDEX = 0
     SOFT_PROB = 1
+
+
+class SamplerKind(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class PerRowSampler(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class SamplingKind(IntEnum):
+    """Ops on distributions of tokens. Numbers from 200 up are ours."""
+
+    TOKENS = 200
+    FILTER = 201
+    PENALTY = 202
+    SPECULATIVE = 203

@@ -205,6 +205,11 @@ EXAMPLES = {
     "FullGaussianNll": (SHAPE, MEAN, 0.5), "TripletMarginSwap": (5, 7, MEAN, 1.0, 2.0),
     "WeightedMultiMargin": (5, 7, MEAN, 1.0, 1.0),
     **dict.fromkeys(("WeightedMultilabelSoftMargin", "WeightedMultilabelSoftMarginTarget"), (5, 7, MEAN)),
+    "TopKTopPSampling": (bk.SamplerKind.TOP_K, 2, 9, 5, 0.5, 0.25), "SpeculativeSampling": (2, 3, 9),
+    "PerRowSampling": (bk.PerRowSampler.TOP_K, 2, 9), "TokenPenalty": (2, 9, 1.5, 0.5, 0.25),
+    **dict.fromkeys(("SampleTokens", "FilterTokens"), (2, 9, False, 0.5, 5, 0.5, 0.25)),
+    "TypicalSampling": (2, 9, 0.5, 0.5), "ProcessLogits": (2, 9, 1, 1.5, 0.5, 0.25), "TokenBiasLists": (2, 9, 4),
+    "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)

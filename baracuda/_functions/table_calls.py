@@ -119,7 +119,7 @@ def _shape_rule(row: Row) -> str:
     if row.accumulates and any(param.role == "axis" for param in row.params):
         return "accumulated"
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
-    if found is None and row.family == "attention":
+    if found is None and row.family in ("attention", "sampling"):
         return "serving"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")

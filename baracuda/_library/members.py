@@ -58,6 +58,18 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
         "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",
     },
+    "SamplerKind": {
+        "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
+        "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
+    },
+    "PerRowSampler": {
+        "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
+        "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
+    },
+    "SamplingKind": {
+        "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",
+        "PENALTY": "logits after penalties, biases and masks", "SPECULATIVE": "drafted tokens that a target model accepts",
+    },
     "ActivationKind": {
         "RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)", "GELU_TANH": "x Phi(x), approximated by tanh",
     },

@@ -29,6 +29,7 @@ TITLES = {
     "norm": "Normalization",
     "random": "Random numbers",
     "reduce": "Reductions",
+    "sampling": "Sampling",
     "scan": "Scans",
     "segment": "Segments",
     "shape_layout": "Shape and layout",

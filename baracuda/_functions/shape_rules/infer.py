@@ -332,6 +332,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "invert": as_flag, "equal_nan": as_flag, "inv_tau": _inverse,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "is_alpha": as_flag,
     "inv_tau": _inverse,
+    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "inv_tau": _inverse,
+    "are_probabilities": as_flag, "normalize": as_flag, "by_blocks": as_flag,
 }  # fmt: skip
 
 
