@@ -9,7 +9,6 @@ from typing import NamedTuple
 from abi_row import C_TYPES, PREFIX, SLOTS, SUFFIXES, TableError
 from abi_table import read_sections, table_paths
 
-
 LIBRARY = "baracuda_"  # begins names that are whole: those of the reference's other prefixes
 
 
