@@ -13,7 +13,9 @@ torch.nn.utils. The plans (AdamStepPlan ...) take lists of device addresses.
 
 from __future__ import annotations
 
+from baracuda.optim.adafactor import Adafactor
 from baracuda.optim.clip import clip_grad_norm_, clip_grad_value_, get_total_norm
+from baracuda.optim.muon import Muon
 from baracuda.optim.optimizer import Optimizer
 from baracuda.optim.plans import (
     AdamConfig,
@@ -32,6 +34,7 @@ from baracuda.optim.rules import SGD, Adadelta, Adagrad, Adam, AdamW, Lamb, Lion
 __all__ = [
     "SGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamConfig",
@@ -44,6 +47,7 @@ __all__ = [
     "LambStepPlan",
     "LengthMismatchError",
     "Lion",
+    "Muon",
     "Optimizer",
     "RMSprop",
     "SgdConfig",

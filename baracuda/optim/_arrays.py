@@ -122,3 +122,10 @@ def address_of(framework: Framework, array: Any) -> int:
     from baracuda._ffi import ffi
 
     return int(ffi.cast("uintptr_t", framework.pointer(array)))
+
+
+def number_of(array: Any) -> float | int:
+    """The element of an array, once the device has computed it."""
+    if isinstance(array, TensorRef):
+        array = memory.download(array)
+    return array.item()  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
-from baracuda.optim._arrays import Parameter, address_of, compute_dtype, framework_for, is_torch
+from baracuda.optim._arrays import Parameter, address_of, compute_dtype, framework_for, is_torch, number_of
 from baracuda.optim._table import Table, stream_of
 from baracuda.tensor import TensorRef
 
@@ -32,7 +32,7 @@ class Counter:
     def read(self) -> int:
         if self.array is None:
             return self.value
-        return int(self.array.item() if hasattr(self.array, "item") else self.array)
+        return int(number_of(self.array))
 
     def move(self, like: Parameter) -> None:
         if self.array is None:
@@ -161,14 +161,14 @@ class Launch:
         stream = stream_of(self.framework, self.library, like.array)
         found_inf = on_device(scalars.found_inf, like, ElementKind.F32, "found_inf")
         scale = on_device(scalars.grad_scale, like, ElementKind.F32, "grad_scale")
-        lr = group["lr"]
+        lr = self.optimizer.rate(group, like)
         lr_at = None if isinstance(lr, (int, float)) else on_device(lr, like, compute, "lr")
         if group["capturable"] or found_inf is not None:
             counter.move(like)
         decay, max_norm = group["ema_decay"], group["max_norm"]
         norm = None if scalars.norm is None or max_norm is None else on_device(scalars.norm, like, compute, "norm")
         status = self.function(
-            table.pointer, table.n, table.chunks, *self.optimizer.hyper(group), 0.0 if lr_at is not None else lr,
+            table.pointer, table.n, table.chunks, *self.optimizer.hyper(group, like), 0.0 if lr_at is not None else lr,
             counter.value + 1, 1.0, 0.0 if max_norm is None else max_norm, 0.0 if decay is None else decay,
             group["maximize"], _ROUNDING[group["rounding"]] if like.dtype.bits == 16 else 0, group["state_bits"],
             group["zero_grads"], group["seed"], self._at(lr_at), self._at(counter.array), self._at(scale),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms and clipping of gradients, as torch.nn.utils has them: sums in f64 and in a fixed order, without a launch for each
-tensor, and nothing read back from the device.
+"""Norms and clipping of gradients, as torch.nn.utils has them: sums in f64 and in a fixed order, without a launch for
+each tensor, and nothing read back from the device.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from baracuda._call.scalars import as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
-from baracuda.optim._arrays import Parameter, address_of, compute_dtype
+from baracuda.optim._arrays import Parameter, address_of, compute_dtype, number_of
 from baracuda.optim._table import Table, stream_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def norm_of_launches(launches: Sequence[Launch], scalars: Scalars) -> Any:
 
 def _gradients(parameters: Any) -> list[Any]:
     """The gradients of parameters; arrays that can have none are gradients themselves."""
-    given = list(parameters) if isinstance(parameters, (list, tuple)) or hasattr(parameters, "__next__") else [parameters]
+    is_list = isinstance(parameters, (list, tuple)) or hasattr(parameters, "__next__")
+    given = list(parameters) if is_list else [parameters]
     grads = [p.grad if hasattr(p, "grad") else p for p in given]
     return [grad for grad in grads if grad is not None]
 
@@ -99,8 +100,8 @@ def _tables(arrays: Sequence[Any]) -> list[tuple[Table, ElementKind]]:
 def get_total_norm(
     tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Any:
-    """(sum |x|^norm_type)^(1 / norm_type) over all elements of all tensors, or the largest |x| for inf: an array of rank
-    0, f32, or f64 if a tensor is. error_if_nonfinite waits for the device; foreach is ignored.
+    """(sum |x|^norm_type)^(1 / norm_type) over all elements of all tensors, or the largest |x| for inf: an array of
+    rank 0, f32, or f64 if a tensor is. error_if_nonfinite waits for the device; foreach is ignored.
     """
     order = as_real("norm_type", norm_type)
     arrays = list(tensors)
@@ -115,8 +116,8 @@ def _total(tables: _Parts, order: float, error_if_nonfinite: bool) -> Any:
     like = tables[0][0].like
     with like.framework.guard(like.array):
         norm = _norm(tables, order, None)
-    if error_if_nonfinite and not math.isfinite(float(norm)):
-        raise RuntimeError(f"the norm of order {order} of the gradients is {float(norm)}")
+    if error_if_nonfinite and not math.isfinite(value := number_of(norm)):
+        raise RuntimeError(f"the norm of order {order:g} of the gradients is {value}")
     return norm
 
 

@@ -123,7 +123,15 @@ class Optimizer:
         """The first value of a state."""
         return 0.0
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def kind(self, p: Parameter) -> Any:
+        """What parameters of one launch agree in, beside group, dtype and steps."""
+        return None
+
+    def rate(self, group: Mapping[str, Any], p: Parameter) -> Any:
+        """The learning rate of a launch, of which p is a parameter."""
+        return group["lr"]
+
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         """C's arguments between the table and those that all optimisers have."""
         raise NotImplementedError
 
@@ -149,17 +157,13 @@ class Optimizer:
         )
         found = self._gradients(grads)
         self._prepare(found, scalars)
-        if (norm := self._clipping()) is not None:
+        if any(group["max_norm"] is not None for group in self.param_groups):
             from baracuda.optim.clip import norm_of_launches
 
             scalars.norm = norm_of_launches(self._launches, scalars)
         for launch in self._launches:
             launch.run(scalars)
         return loss
-
-    def _clipping(self) -> Any:
-        limits = [group["max_norm"] for group in self.param_groups if group["max_norm"] is not None]
-        return limits[0] if limits else None
 
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
         framework = self._params[0][0].framework
@@ -192,7 +196,7 @@ class Optimizer:
         for g, params in enumerate(self._params):
             for i, p in enumerate(params):
                 if pattern[k]:
-                    key = (g, p.dtype, p.device, type(p.framework), self._counters[g][i].read())
+                    key = (g, p.dtype, p.device, type(p.framework), self._counters[g][i].read(), self.kind(p))
                     buckets.setdefault(key, []).append((g, i, k))
                 k += 1
         self._launches = []

@@ -234,8 +234,9 @@ class LambStepPlan(_Plan):
         at = [ffi.cast("void *", view.ptr + offset * n) for offset in (0, 8, 12)]
         upload = self.library.lib.baracuda_kernels_optim_upload_run
         self.library.check("optim_upload", upload(host, at[0], 8 * n, handle))
+        numbers = (as_integer("step", step, 1, INT32_MAX), c.lr, c.beta1, c.beta2, c.epsilon, c.weight_decay)
+        norm = as_real("global_grad_norm", global_grad_norm)
         self._call(
-            stream, lists, "", ffi.cast("void **", host), *at, as_integer("step", step, 1, INT32_MAX), c.lr, c.beta1,
-            c.beta2, c.epsilon, c.weight_decay, int(c.bias_correction), int(c.mode),
-            as_real("global_grad_norm", global_grad_norm), c.max_global_grad_norm, c.lr_lower, c.lr_upper,
+            stream, lists, "exp_avg exp_avg_sq", ffi.cast("void **", host), *at, *numbers, int(c.bias_correction),
+            int(c.mode), norm, c.max_global_grad_norm, c.lr_lower, c.lr_upper,
         )  # fmt: skip

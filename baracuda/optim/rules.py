@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from baracuda._call.scalars import as_real
 from baracuda.errors import InvalidProblemError
+from baracuda.optim._arrays import Parameter
 from baracuda.optim.optimizer import Optimizer
 
 
@@ -34,7 +35,7 @@ class Adam(Optimizer):
     def state_names(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return *group["betas"], group["eps"], group["weight_decay"], group["decoupled_weight_decay"], 1
 
 
@@ -74,7 +75,7 @@ class SGD(Optimizer):
     def state_names(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] != 0 else ()
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return group["momentum"], group["dampening"], group["weight_decay"], group["nesterov"]
 
 
@@ -99,7 +100,7 @@ class Adagrad(Optimizer):
     def initial(self, name: str, group: Mapping[str, Any]) -> float:
         return float(group["initial_accumulator_value"]) if name == "sum" else 0.0
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return group["lr_decay"], group["eps"], group["weight_decay"]
 
 
@@ -125,7 +126,7 @@ class RMSprop(Optimizer):
         momentum = ("momentum_buffer",) if group["momentum"] else ()
         return ("square_avg", *momentum, *(("grad_avg",) if group["centered"] else ()))
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return group["alpha"], group["eps"], group["weight_decay"], group["momentum"], group["centered"]
 
 
@@ -142,7 +143,7 @@ class Adadelta(Optimizer):
     ) -> None:  # fmt: skip
         super().__init__(params, lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, **options)
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return group["rho"], group["eps"], group["weight_decay"]
 
 
@@ -160,7 +161,7 @@ class Lion(Optimizer):
     ) -> None:  # fmt: skip
         super().__init__(params, lr=lr, betas=betas, weight_decay=weight_decay, **options)
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return *group["betas"], group["weight_decay"]
 
 
@@ -190,7 +191,7 @@ class Lamb(Optimizer):
         if not 0 <= lower <= upper:
             raise InvalidProblemError(f"trust_ratio is {group['trust_ratio']}, must be (lower, upper) with lower >= 0")
 
-    def hyper(self, group: Mapping[str, Any]) -> tuple[Any, ...]:
+    def hyper(self, group: Mapping[str, Any], p: Parameter) -> tuple[Any, ...]:
         return (
             *group["betas"], group["eps"], group["weight_decay"], group["decoupled_weight_decay"],
             group["bias_correction"], *group["trust_ratio"],

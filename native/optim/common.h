@@ -23,11 +23,11 @@ struct Common {
     double ema_decay;
     int32_t rounding, state_bits, zeroes_grads;
     uint64_t seed;
-    const void* lr_at;        // of the compute type
-    const int64_t* step_at;   // steps done so far: this is number *step_at + 1
-    const float* scale_at;    // gradients are divided by it
+    const void* lr_at;       // of the compute type
+    const int64_t* step_at;  // steps done so far: this is number *step_at + 1
+    const float* scale_at;   // gradients are divided by it
     const float* found_inf_at;
-    const void* norm_at;      // of the compute type: norm of the gradients after the division
+    const void* norm_at;  // of the compute type: norm of the gradients after the division
     void* stream;
 
     BK_HD bool reads_device() const {
@@ -72,9 +72,21 @@ inline Common common_of(double lr, int64_t step, double grad_scale, double max_n
                         int32_t rounding, int32_t state_bits, int32_t zero_grads, uint64_t seed, const void* lr_at,
                         const void* step_at, const void* scale_at, const void* found_inf_at, const void* norm_at,
                         void* stream) {
-    return {lr,         step,   maximize != 0 ? -grad_scale : grad_scale, max_norm, ema_decay, rounding, state_bits,
-            zero_grads, seed,   lr_at, static_cast<const int64_t*>(step_at), static_cast<const float*>(scale_at),
-            static_cast<const float*>(found_inf_at), norm_at, stream};
+    return {lr,
+            step,
+            maximize != 0 ? -grad_scale : grad_scale,
+            max_norm,
+            ema_decay,
+            rounding,
+            state_bits,
+            zero_grads,
+            seed,
+            lr_at,
+            static_cast<const int64_t*>(step_at),
+            static_cast<const float*>(scale_at),
+            static_cast<const float*>(found_inf_at),
+            norm_at,
+            stream};
 }
 
 inline Status require_common(const Common& common, bool has_error_words, bool has_short_weights, bool quantises) {

@@ -38,8 +38,12 @@ struct Lamb {
     static BK_HD Lamb make(const Settings& s, C lr, C step) {
         const C decay = static_cast<C>(s.adam.weight_decay);
         const bool is_decoupled = s.adam.is_decoupled != 0;
-        return {AdamMoments<C>::make(s.adam, step), lr, is_decoupled ? C(0) : decay, is_decoupled ? decay : C(0),
-                static_cast<C>(s.lower), static_cast<C>(s.upper)};
+        return {AdamMoments<C>::make(s.adam, step),
+                lr,
+                is_decoupled ? C(0) : decay,
+                is_decoupled ? decay : C(0),
+                static_cast<C>(s.lower),
+                static_cast<C>(s.upper)};
     }
     BK_HD C direction(C p, C m, C v) const { return moments.direction(m, v) + decay_of_weight * p; }
     BK_HD C ratio(C weight_norm, C update_norm) const {
@@ -52,10 +56,10 @@ struct Lamb {
 // Sums of squares: the pair of a chunk lies in `partials` of its tensor, or if that is its only one, in the norms.
 template <class C>
 struct LambSums {
-    C* weight;         // [tensors]: sums, then norms
-    C* update;         // [tensors]
-    C* partials;       // [2 chunks] of all tensors, or NULL for:
-    C* const* each;    // addresses of 2 chunks of each tensor, in device memory
+    C* weight;       // [tensors]: sums, then norms
+    C* update;       // [tensors]
+    C* partials;     // [2 chunks] of all tensors, or NULL for:
+    C* const* each;  // addresses of 2 chunks of each tensor, in device memory
 
     BK_HD C* partials_of(int64_t tensor, int64_t first_chunk) const {
         return partials != nullptr ? partials + 2 * first_chunk : each[tensor];

@@ -63,10 +63,15 @@ Status norm(const void* table, int64_t n_tensors, int64_t n_chunks, double norm_
     const size_t needed = norm_workspace_size(n_chunks);
     if (n_chunks > 0 && !workspace_holds(launch, needed))
         return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu", workspace_bytes, needed);
-    const Common common = common_of(1, 1, grad_scale, 0, 0, 0, 0, 32, 0, 0, nullptr, nullptr, scale_at, nullptr, nullptr, stream);
+    const Common common =
+        common_of(1, 1, grad_scale, 0, 0, 0, 0, 32, 0, 0, nullptr, nullptr, scale_at, nullptr, nullptr, stream);
     const bool is_largest = std::isinf(norm_type);
-    return run_norm<T>(launch, {table_at(table, n_tensors, n_chunks), {norm_type, is_largest}, common,
-                                Carver(workspace).take<double>(n_chunks), norm, static_cast<float*>(found_inf)});
+    return run_norm<T>(launch, {table_at(table, n_tensors, n_chunks),
+                                {norm_type, is_largest},
+                                common,
+                                Carver(workspace).take<double>(n_chunks),
+                                norm,
+                                static_cast<float*>(found_inf)});
 }
 
 }  // namespace bk::optim

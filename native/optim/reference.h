@@ -33,8 +33,7 @@ struct HostLists {
         for (int32_t t = 0; t < n_tensors; ++t) {
             if (sizes[t] < 0) return fail(Status::kInvalidProblem, "sizes[%d] is %d, must be >= 0", t, sizes[t]);
             for (int k = 0; k < lists; ++k)
-                if (sizes[t] > 0 && list[k][t] == nullptr)
-                    return fail(Status::kInvalidProblem, "%s[%d] is NULL", name[k], t);
+                if (sizes[t] > 0 && list[k][t] == nullptr) return fail(Status::kInvalidProblem, "%s[%d] is NULL", name[k], t);
         }
         return Status::kOk;
     }
@@ -95,11 +94,11 @@ Status reference_sgd(int32_t n_tensors, const int32_t* sizes, void* const* param
 }
 
 template <class T>
-Status reference_lamb(int32_t n_tensors, const int32_t* sizes, void* const* params, void* const* grads,
-                             void* const* exp_avg, void* const* exp_avg_sq, void* const* u_scratch, void* u_scratch_dev,
-                             void* w_norm_dev, void* u_norm_dev, int32_t step, float lr, float beta1, float beta2,
-                             float epsilon, float weight_decay, int32_t bias_correction, int32_t adamw_mode,
-                             float global_grad_norm, float max_global_grad_norm, float lr_lower, float lr_upper, void* stream) {
+Status reference_lamb(int32_t n_tensors, const int32_t* sizes, void* const* params, void* const* grads, void* const* exp_avg,
+                      void* const* exp_avg_sq, void* const* u_scratch, void* u_scratch_dev, void* w_norm_dev, void* u_norm_dev,
+                      int32_t step, float lr, float beta1, float beta2, float epsilon, float weight_decay,
+                      int32_t bias_correction, int32_t adamw_mode, float global_grad_norm, float max_global_grad_norm,
+                      float lr_lower, float lr_upper, void* stream) {
     const HostLists lists{n_tensors, sizes, {params, grads, exp_avg, exp_avg_sq}, {"params", "grads", "exp_avg", "exp_avg_sq"}};
     BK_TRY(lists.check(4));
     BK_TRY(require_step(&step, bias_correction));

@@ -50,8 +50,12 @@ struct AdamMoments {
 
     static BK_HD AdamMoments make(const AdamSettings& s, C step) {
         const bool corrects = s.corrects_bias != 0;
-        return {static_cast<C>(s.beta1), static_cast<C>(1 - s.beta1), static_cast<C>(s.beta2), static_cast<C>(1 - s.beta2),
-                static_cast<C>(s.eps), corrects ? C(1) / one_minus_power<C>(s.log_beta1, step) : C(1),
+        return {static_cast<C>(s.beta1),
+                static_cast<C>(1 - s.beta1),
+                static_cast<C>(s.beta2),
+                static_cast<C>(1 - s.beta2),
+                static_cast<C>(s.eps),
+                corrects ? C(1) / one_minus_power<C>(s.log_beta1, step) : C(1),
                 corrects ? C(1) / one_minus_power<C>(s.log_beta2, step) : C(1)};
     }
     BK_HD void add(C g, C& m, C& v) const {
@@ -107,8 +111,13 @@ struct Sgd {
     static BK_HD Sgd make(const Settings& s, C lr, C step) {
         const bool is_first = s.is_first < 0 ? step == C(1) : s.is_first != 0, is_after = s.decays_after_momentum != 0;
         const C decay = static_cast<C>(s.weight_decay);
-        return {lr, static_cast<C>(s.momentum), is_first ? C(1) : static_cast<C>(1 - s.dampening), is_after ? C(0) : decay,
-                is_after ? decay : C(0), is_first ? 2 : s.momentum != 0, s.is_nesterov};
+        return {lr,
+                static_cast<C>(s.momentum),
+                is_first ? C(1) : static_cast<C>(1 - s.dampening),
+                is_after ? C(0) : decay,
+                is_after ? decay : C(0),
+                is_first ? 2 : s.momentum != 0,
+                s.is_nesterov};
     }
     BK_HD C operator()(C p, C g, C* s) const {
         g = g + decay_before * p;
@@ -139,7 +148,8 @@ struct Adagrad {
     C rate, eps, decay;
 
     static BK_HD Adagrad make(const Settings& s, C lr, C step) {
-        return {lr / (C(1) + (step - C(1)) * static_cast<C>(s.lr_decay)), static_cast<C>(s.eps), static_cast<C>(s.weight_decay)};
+        return {lr / (C(1) + (step - C(1)) * static_cast<C>(s.lr_decay)), static_cast<C>(s.eps),
+                static_cast<C>(s.weight_decay)};
     }
     BK_HD C operator()(C p, C g, C* s) const {
         g = g + decay * p;
@@ -172,8 +182,13 @@ struct Rmsprop {
     int32_t is_centered;
 
     static BK_HD Rmsprop make(const Settings& s, C lr, C) {
-        return {lr, static_cast<C>(s.alpha), static_cast<C>(1 - s.alpha), static_cast<C>(s.eps),
-                static_cast<C>(s.weight_decay), static_cast<C>(s.momentum), s.is_centered};
+        return {lr,
+                static_cast<C>(s.alpha),
+                static_cast<C>(1 - s.alpha),
+                static_cast<C>(s.eps),
+                static_cast<C>(s.weight_decay),
+                static_cast<C>(s.momentum),
+                s.is_centered};
     }
     BK_HD C operator()(C p, C g, C* s) const {
         g = g + decay * p;
@@ -237,7 +252,11 @@ struct Lion {
     C lr, beta1, weight1, beta2, weight2, decay;
 
     static BK_HD Lion make(const Settings& s, C lr, C) {
-        return {lr, static_cast<C>(s.beta1), static_cast<C>(1 - s.beta1), static_cast<C>(s.beta2), static_cast<C>(1 - s.beta2),
+        return {lr,
+                static_cast<C>(s.beta1),
+                static_cast<C>(1 - s.beta1),
+                static_cast<C>(s.beta2),
+                static_cast<C>(1 - s.beta2),
                 static_cast<C>(s.weight_decay)};
     }
     BK_HD C operator()(C p, C g, C* s) const {

@@ -33,9 +33,9 @@ template <class T, class... A>
 Status adam(const void* table, int64_t n_tensors, int64_t n_chunks, double beta1, double beta2, double eps, double weight_decay,
             int32_t decoupled, int32_t bias_correction, A... common) {
     BK_TRY(require_table(table, n_tensors, n_chunks));
-    return checked_step<Adam<compute_t<T>>, T>(
-        table_at(table, n_tensors, n_chunks), AdamSettings::of(beta1, beta2, eps, weight_decay, decoupled, bias_correction),
-        common_of(common...));
+    return checked_step<Adam<compute_t<T>>, T>(table_at(table, n_tensors, n_chunks),
+                                               AdamSettings::of(beta1, beta2, eps, weight_decay, decoupled, bias_correction),
+                                               common_of(common...));
 }
 
 template <class T, class... A>
@@ -47,7 +47,8 @@ Status sgd(const void* table, int64_t n_tensors, int64_t n_chunks, double moment
 }
 
 template <class T, class... A>
-Status adagrad(const void* table, int64_t n_tensors, int64_t n_chunks, double lr_decay, double eps, double weight_decay, A... common) {
+Status adagrad(const void* table, int64_t n_tensors, int64_t n_chunks, double lr_decay, double eps, double weight_decay,
+               A... common) {
     BK_TRY(require_table(table, n_tensors, n_chunks));
     return checked_step<Adagrad<compute_t<T>>, T>(table_at(table, n_tensors, n_chunks), {lr_decay, eps, weight_decay},
                                                   common_of(common...));
@@ -62,14 +63,16 @@ Status rmsprop(const void* table, int64_t n_tensors, int64_t n_chunks, double al
 }
 
 template <class T, class... A>
-Status adadelta(const void* table, int64_t n_tensors, int64_t n_chunks, double rho, double eps, double weight_decay, A... common) {
+Status adadelta(const void* table, int64_t n_tensors, int64_t n_chunks, double rho, double eps, double weight_decay,
+                A... common) {
     BK_TRY(require_table(table, n_tensors, n_chunks));
     return checked_step<Adadelta<compute_t<T>>, T>(table_at(table, n_tensors, n_chunks), {rho, eps, weight_decay},
                                                    common_of(common...));
 }
 
 template <class T, class... A>
-Status lion(const void* table, int64_t n_tensors, int64_t n_chunks, double beta1, double beta2, double weight_decay, A... common) {
+Status lion(const void* table, int64_t n_tensors, int64_t n_chunks, double beta1, double beta2, double weight_decay,
+            A... common) {
     BK_TRY(require_table(table, n_tensors, n_chunks));
     return checked_step<Lion<compute_t<T>>, T>(table_at(table, n_tensors, n_chunks), {beta1, beta2, weight_decay},
                                                common_of(common...));

@@ -64,7 +64,9 @@ struct RandomBits {
 constexpr int kStateBlock = 256;
 
 BK_HD int64_t padded(int64_t size) { return (size + kStateBlock - 1) / kStateBlock * kStateBlock; }
-BK_HD float* scales_of(void* state, int64_t size) { return reinterpret_cast<float*>(static_cast<uint8_t*>(state) + padded(size)); }
+BK_HD float* scales_of(void* state, int64_t size) {
+    return reinterpret_cast<float*>(static_cast<uint8_t*>(state) + padded(size));
+}
 
 BK_HD float decode_signed(uint8_t code, float scale) {
     const float q = (static_cast<float>(static_cast<int32_t>(code)) - 128.0f) * (1.0f / 127.0f);

@@ -116,7 +116,8 @@ inline int64_t count_chunks(int64_t n_tensors, const int64_t* sizes) {
 
 inline size_t table_bytes(int64_t n_tensors, int64_t n_chunks) {
     if (n_tensors < 0 || n_chunks < 0) return 0;
-    return static_cast<size_t>(Table::bytes_of_grads(n_tensors) + n_tensors * static_cast<int64_t>(sizeof(Entry)) + n_chunks * 4);
+    return static_cast<size_t>(Table::bytes_of_grads(n_tensors) + n_tensors * static_cast<int64_t>(sizeof(Entry)) +
+                               n_chunks * 4);
 }
 
 inline void* entry_of(void* const* list, int64_t t) { return list == nullptr ? nullptr : list[t]; }
@@ -141,9 +142,12 @@ inline Status fill_table(int64_t n_tensors, const int64_t* sizes, void* const* p
         if (params[t] == nullptr && sizes[t] > 0)
             return fail(Status::kInvalidProblem, "params[%lld] is NULL", static_cast<long long>(t));
         grad[t] = entry_of(grads, t);
-        entries[t] = {params[t],           {entry_of(state0, t), entry_of(state1, t), entry_of(state2, t)},
-                      entry_of(master, t), entry_of(ema, t),
-                      sizes[t],            chunk};
+        entries[t] = {params[t],
+                      {entry_of(state0, t), entry_of(state1, t), entry_of(state2, t)},
+                      entry_of(master, t),
+                      entry_of(ema, t),
+                      sizes[t],
+                      chunk};
         for (const int64_t end = chunk + chunks_of(sizes[t]); chunk < end; ++chunk) tensor_of[chunk] = static_cast<int32_t>(t);
     }
     return Status::kOk;
@@ -154,7 +158,8 @@ inline Status require_table(const void* table, int64_t n_tensors, int64_t n_chun
     if (n_chunks > kMostChunks)
         return fail(Status::kInvalidProblem, "n_chunks is %lld, must be < 2^31", static_cast<long long>(n_chunks));
     if (n_chunks > 0 && table == nullptr) return fail(Status::kInvalidProblem, "table is NULL");
-    if (reinterpret_cast<uintptr_t>(table) % 8 != 0) return fail(Status::kMisaligned, "table is %p, must be aligned to 8", table);
+    if (reinterpret_cast<uintptr_t>(table) % 8 != 0)
+        return fail(Status::kMisaligned, "table is %p, must be aligned to 8", table);
     return Status::kOk;
 }
 

@@ -44,8 +44,8 @@ struct Weights {
             } else if (rounding == kStochastic) {
                 const PhiloxBlock block = random.block(lanes.i);
                 const int first = static_cast<int>(lanes.i % 8);
-                return lanes.write<N>(
-                    param, [&](int l) { return round_randomly(p[l], RandomBits::bits(block, first + l), T{}); });
+                return lanes.write<N>(param,
+                                      [&](int l) { return round_randomly(p[l], RandomBits::bits(block, first + l), T{}); });
             }
         }
         if constexpr (kHasErrors) {

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The optimisers in float64, written from their papers and from the documentation of torch.optim."""
 
+from typing import ClassVar
+
 import numpy as np
 
 
@@ -24,7 +26,7 @@ class Reference:
 
 
 class Adam(Reference):
-    defaults = {
+    defaults: ClassVar = {
         "lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, "amsgrad": False, "decoupled": False,
     }  # fmt: skip
 
@@ -43,11 +45,11 @@ class Adam(Reference):
 
 
 class AdamW(Adam):
-    defaults = {**Adam.defaults, "weight_decay": 1e-2, "decoupled": True}
+    defaults: ClassVar = {**Adam.defaults, "weight_decay": 1e-2, "decoupled": True}
 
 
 class Lamb(Adam):
-    defaults = {**Adam.defaults, "eps": 1e-6, "weight_decay": 1e-2, "decoupled": True, "trust_ratio": (0.0, 10.0)}
+    defaults: ClassVar = {**AdamW.defaults, "eps": 1e-6, "trust_ratio": (0.0, 10.0)}
 
     def update(self, g):
         u = self.direction(g)
@@ -57,7 +59,7 @@ class Lamb(Adam):
 
 
 class SGD(Reference):
-    defaults = {"lr": 1e-3, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False}
+    defaults: ClassVar = {"lr": 1e-3, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False}
 
     def update(self, g):
         o, g = self.o, self.decayed(g)
@@ -70,7 +72,9 @@ class SGD(Reference):
 
 
 class Adagrad(Reference):
-    defaults = {"lr": 1e-2, "lr_decay": 0.0, "weight_decay": 0.0, "initial_accumulator_value": 0.0, "eps": 1e-10}
+    defaults: ClassVar = {
+        "lr": 1e-2, "lr_decay": 0.0, "weight_decay": 0.0, "initial_accumulator_value": 0.0, "eps": 1e-10,
+    }  # fmt: skip
 
     def update(self, g):
         o, g = self.o, self.decayed(g)
@@ -79,7 +83,9 @@ class Adagrad(Reference):
 
 
 class RMSprop(Reference):
-    defaults = {"lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0, "centered": False}
+    defaults: ClassVar = {
+        "lr": 1e-2, "alpha": 0.99, "eps": 1e-8, "weight_decay": 0.0, "momentum": 0.0, "centered": False,
+    }  # fmt: skip
 
     def update(self, g):
         o, g = self.o, self.decayed(g)
@@ -94,7 +100,7 @@ class RMSprop(Reference):
 
 
 class Adadelta(Reference):
-    defaults = {"lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.0}
+    defaults: ClassVar = {"lr": 1.0, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.0}
 
     def update(self, g):
         o, g = self.o, self.decayed(g)
@@ -105,7 +111,7 @@ class Adadelta(Reference):
 
 
 class Lion(Reference):
-    defaults = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0}
+    defaults: ClassVar = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0}
 
     def update(self, g):
         (b1, b2), m = self.o["betas"], self.state("exp_avg")
