@@ -104,6 +104,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import optim as optim
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -310,6 +311,8 @@ _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 if not TYPE_CHECKING:  # type checkers must report misspelt names
 
     def __getattr__(name: str) -> Any:
+        if name == "optim":
+            return importlib.import_module(f"{__name__}.optim")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -322,7 +325,7 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays()} - _NOT_OURS)
+    return sorted({*globals(), *_LAZY, *_functions_of_arrays(), "optim"} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:

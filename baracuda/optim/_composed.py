@@ -50,8 +50,8 @@ class Composed(Optimizer):
             grads, closure = None, grads
         loss = self._evaluate(closure) if closure is not None else None
         found = self._gradients(grads)
-        places = [(g, i) for g, params in enumerate(self._params) for i in range(len(params))]
-        given = [(g, i, grad) for (g, i), grad in zip(places, found) if grad is not None]
+        slots = [(g, i) for g, params in enumerate(self._params) for i in range(len(params))]
+        given = [(g, i, grad) for (g, i), grad in zip(slots, found) if grad is not None]
         for g, i, _ in given:
             self._make_states(g, i)
         wide = [(g, i, self._wide(self._params[g][i], grad)) for g, i, grad in given]

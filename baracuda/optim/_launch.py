@@ -24,10 +24,11 @@ _SLOTS = ("state0", "state1", "state2")
 class Counter:
     """Steps done: a number, or an i64 on the device, from the first step on that needs it there."""
 
-    __slots__ = ("_framework", "array", "value")
+    __slots__ = ("array", "value")
 
     def __init__(self, value: int = 0) -> None:
-        self.value, self.array, self._framework = value, None, None
+        self.value = value
+        self.array: Any = None
 
     def read(self) -> int:
         if self.array is None:
@@ -36,7 +37,6 @@ class Counter:
 
     def move(self, like: Parameter) -> None:
         if self.array is None:
-            self._framework = like.framework
             self.array = like.framework.scalar(self.value, ElementKind.I64, like.array)
 
 
@@ -134,7 +134,7 @@ class Launch:
                 self.table.set_grads(addresses, stream)
             else:
                 self.table.fill(self._lists(own, addresses), stream)
-        # A copy is made anew in each step.
+        # Copies are made in each step.
         self._grads, self._addresses = [] if self.copies else found, own
 
     def _lists(self, own: list[int], grads: list[int]) -> dict[str, list[int]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Table:
         self.pointer = ffi.cast("void *", (at + 15) // 16 * 16 if self.on_device else at)
         self._host = ffi.cast("void *", self.host.ctypes.data)
 
-    def fill(self, lists: dict[str, Sequence[int]], stream: Any) -> None:
+    def fill(self, lists: Mapping[str, Sequence[int]], stream: Any) -> None:
         ffi, lib = self.library.ffi, self.library.lib
         arrays = {name: np.array(lists[name], np.uint64) if lists.get(name) else None for name in LISTS}
         given = [ffi.NULL if a is None else ffi.cast("void **", a.ctypes.data) for a in arrays.values()]

@@ -35,7 +35,7 @@ struct StoredWeights {
         if constexpr (kHasErrors) {
             if (master != nullptr) {
                 const uint16_t* const low = static_cast<const uint16_t*>(master) + i;
-                BK_VECTOR_LOOP for (int l = 0; l < count; ++l) p[l] = joined(param[i + l], low[l]);
+                BK_VECTOR_LOOP for (int l = 0; l < count; ++l) p[l] = from_halves(param[i + l], low[l]);
                 return;
             }
         }

@@ -26,7 +26,7 @@ namespace bk::optim {
 // Rounds half away from zero, so that the error fits 16 bits.
 BK_HD bf16 high_half(float x) { return bf16{static_cast<uint16_t>((bit_cast<uint32_t>(x) + 0x8000u) >> 16)}; }
 BK_HD uint16_t low_half(float x) { return static_cast<uint16_t>(bit_cast<uint32_t>(x)); }
-BK_HD float joined(bf16 high, uint16_t low) {
+BK_HD float from_halves(bf16 high, uint16_t low) {
     return bit_cast<float>((static_cast<uint32_t>(high.bits) << 16) + low - (low & 0x8000u ? 0x10000u : 0u));
 }
 

@@ -6,7 +6,7 @@
 // A thread block takes one chunk of kChunk elements of one tensor. The host writes the table with fill_table; upload
 // carries it to the device in kernel parameters, which needs no pinned memory and may be captured.
 //
-// Calls with host arrays of pointers (reference.h) place up to kInlined tensors in the kernel's parameters instead.
+// Calls with host arrays of pointers (reference.h) carry up to kInlined tensors in the kernel's parameters instead.
 #pragma once
 
 #include <cstdint>

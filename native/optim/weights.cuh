@@ -33,7 +33,7 @@ struct Weights {
             uint32_t low[N];
             lanes.read<N>(static_cast<const uint16_t*>(master), low);
 #pragma unroll
-            for (int l = 0; l < N; ++l) p[l] = joined(narrow<bf16>(p[l]), static_cast<uint16_t>(low[l]));
+            for (int l = 0; l < N; ++l) p[l] = from_halves(narrow<bf16>(p[l]), static_cast<uint16_t>(low[l]));
         }
     }
 
