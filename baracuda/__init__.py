@@ -110,6 +110,7 @@ from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
     from baracuda import random as random
+    from baracuda import optim as optim
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -363,6 +364,8 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
+        if name == "optim":
+            return importlib.import_module(f"{__name__}.optim")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -376,6 +379,7 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_MODULES, *_functions_of_arrays()} - _NOT_OURS)
+    return sorted({*globals(), *_LAZY, *_functions_of_arrays(), "optim"} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:

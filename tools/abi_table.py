@@ -94,12 +94,14 @@ about          description of the function on arrays, if `doc` speaks of C's arg
                computes, with `{f}` for the formula in F; details follow below
 doc            one paragraph for the header and the op list; that of a derived strided form is generated
 
-A section with `function` is no row but C functions of other shapes, one for each choice of dtypes:
+A section with `function` is no row but C functions of other shapes, one for each choice of dtypes. Its name is that of
+the functions, whole if it begins with baracuda_:
 
 function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
-template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
-               result is int32_t
-include, doc   as in a row; the functions are in the translation unit of the first row of the table
+template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status, or a number,
+               where C's result is int32_t
+include, doc   as in a row; the functions are in the translation unit of the first row of the table, or if there is
+               none in one of the table's name
 """
 
 import ast
