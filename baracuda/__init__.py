@@ -86,10 +86,10 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     PadMode,
+    PerRowSampler,
     RandomKind,
     ReduceKind,
     ReduceToOp,
-    PerRowSampler,
     RotaryPairing,
     SamplerKind,
     SamplingKind,
@@ -109,8 +109,8 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
-    from baracuda import random as random
     from baracuda import optim as optim
+    from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -142,7 +142,6 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.search.functions import *  # noqa: F403
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -158,6 +157,7 @@ if TYPE_CHECKING:
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
     from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
     from baracuda.rotary.tables import YaRNScaling as YaRNScaling
+    from baracuda.search.functions import *  # noqa: F403
     from baracuda.sorting.functions import *  # noqa: F403
 
 __version__ = "0.1.0"
@@ -355,7 +355,7 @@ _LAZY |= dict.fromkeys(
 
 
 _LAZY |= dict.fromkeys(("Generator",), "random.generator")
-_MODULES = ("random",)  # that are attributes, as in NumPy
+_MODULES = ("optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
@@ -364,8 +364,6 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
-        if name == "optim":
-            return importlib.import_module(f"{__name__}.optim")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -379,7 +377,6 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_MODULES, *_functions_of_arrays()} - _NOT_OURS)
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays(), "optim"} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:
