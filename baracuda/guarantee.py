@@ -12,6 +12,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
 
 SIZE_MAX = 2**64 - 1
+BATCH_INVARIANT = 5  # C's `backend` of batch-invariant products
 _FORMS = {  # element -> (arithmetic, accumulator dtype), if the accumulator is not f32
     ElementKind.F64: (MathPrecision.F64, ElementKind.F64),
     ElementKind.S8: (MathPrecision.INT8, ElementKind.S8),

@@ -254,7 +254,8 @@ def functions(group: Group) -> str:
     for spec in functions_of(group):
         paragraphs = documentation(spec).strip().split("\n\n")
         begins = ("In the formulas", "dtypes:")
-        start = 0 if spec.row.about else next(i for i, text in enumerate(paragraphs) if text.startswith(begins))
+        has_about = bool(spec.described.row.about)
+        start = 0 if has_about else next(i for i, text in enumerate(paragraphs) if text.startswith(begins))
         notes = "\n\n".join(escape(text) for text in paragraphs[start:])
         parts.append(f"```text\nbaracuda.{spec.name}({signature(spec)})\n```\n\n{notes}")
     return "\n\n".join(parts)
