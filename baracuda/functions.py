@@ -161,6 +161,10 @@ _ANNOTATIONS = {
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(FLAGS, "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+                     "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
+                     "aligns_ends", "tokens_first", "backend"), "bool"),
+    **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
@@ -183,6 +187,7 @@ def documentation(spec: Spec) -> str:
 
 def _described(spec: Spec) -> tuple[str, str]:
     """(first line, further text) of a function's documentation."""
+    spec = spec.described
     row = spec.row
     if row.about:
         formula = row.functions.get(spec.function, "")
@@ -259,7 +264,7 @@ def _functions_of_ops() -> dict[str, str]:
 
 
 def _notes(spec: Spec, text: str) -> list[str]:
-    row, words = spec.row, set(re.findall(r"\w+", text))
+    row, words = spec.described.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
     renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if theirs in words and not row.about]
     several = ", ".join([output.name for output in spec.outputs])
@@ -272,6 +277,7 @@ def _notes(spec: Spec, text: str) -> list[str]:
         f"{results} {accumulates}".rstrip(),
         "x is converted to dtype before, where it is given." if spec.name in _WITH_DTYPE else "",
         "Deterministic: the same bits on every launch.",
+        _BATCH_INVARIANT if "batch_invariant" in {number.name for number in spec.numbers} else "",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]
 
@@ -284,6 +290,10 @@ def _shapes(spec: Spec) -> str:
     return " ".join([_SHAPES[spec.layout], *dict.fromkeys(more)])
 
 
+_BATCH_INVARIANT = (
+    "With batch_invariant the bits of a result row depend on that row's inputs alone: not on how many rows there are, "
+    "on the others or on padding. Gradients do not have it."
+)
 _STATISTICS = "Statistics have the shape of x, with extents of 1 along axis."
 # Notes on shapes, by shape rule and name of an argument or result.
 _OF_ARGUMENTS = {

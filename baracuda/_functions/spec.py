@@ -135,6 +135,11 @@ class Spec:
     def row(self) -> Row:
         return self.rows[0]
 
+    @property
+    def described(self) -> Spec:
+        """The spec whose row documents the function: that of calls which are not batch-invariant, if it is another."""
+        return next((other for other in self.others if other.absent == ("batch_invariant",)), self)
+
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
         """The specs to try on a call, in order: rows with fewer arguments first, then rows of the same arguments with
         fewer dtypes."""
