@@ -66,6 +66,8 @@ reads          the inputs that each output depends on, if not all, one line per 
 workspace      the purpose of the workspace; a row with this key, or with `sums`, has `_workspace_size`. A row with a
                `tail` takes none, and has `none: ` and the meaning of the size
 deterministic  no, or "workspace" (only with one); by default yes
+batch_invariant  whether the bits of a result row depend on that row's inputs alone: no, or "preference" (only if a mode
+               asks for it); by default yes
 in_place       the inputs, of equal layout and element size, that an output may be, `y: cond a b`; or no: none. By
                default they are the inputs with its extents (a loss's results are as many as its elements) and its
                dtype, which may differ for a pointwise op. Any other overlap is status 2
@@ -119,8 +121,8 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
-    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
-    "indexes", "call", "gradient", "about", "doc",
+    "include", "units", "sums", "reads", "workspace", "deterministic", "batch_invariant", "in_place", "accumulates",
+    "leaves", "points", "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
@@ -425,6 +427,8 @@ class Section:
             raise TableError(f"one of the keys {', '.join(SIGNATURES)} is missing")
         if section.get("deterministic", "yes") not in ("yes", "no", "workspace"):
             raise TableError("deterministic is yes, no or workspace")
+        if section.get("batch_invariant", "yes") not in ("yes", "no", "preference"):
+            raise TableError("batch_invariant is yes, no or preference")
         units = re.fullmatch(r"T(?: of (\w+))?", section.get("units", "T"))
         if not units or ("units" in section and "T" not in self.slots):
             raise TableError("units is T, a slot of the row, or T of a table")
@@ -523,7 +527,8 @@ class Section:
             size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
-            deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
+            deterministic=section.get("deterministic", "yes"),
+            batch_invariant=section.get("batch_invariant", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),
