@@ -95,6 +95,7 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
         step[k] = grid.order_threads * stride;
     }
     int64_t left = (end - t + grid.order_threads - 1) / grid.order_threads;
+    int64_t unsettled = 0;
     while (left >= kUnroll) {
         int steps = 0;
         for (; steps < kSteps && left >= kUnroll; ++steps, left -= kUnroll) {
@@ -123,9 +124,12 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 #pragma unroll
             for (int k = 0; k <= kOperands; ++k) cursor[k] += kUnroll * step[k];
         }
-        settle_lanes<N>(reducer, acc, steps * kUnroll);
+        unsettled = steps * kUnroll;
+        if (steps < kSteps) break;  // the tail settles with these
+        settle_lanes<N>(reducer, acc, unsettled);
+        unsettled = 0;
     }
-    const int64_t tail = left;
+    unsettled += left;
 #pragma unroll 1
     for (; left > 0; --left) {
         const auto x = load_all<N, kAlwaysVectors<R>>(in, cursor, grid.broadcast, inputs);
@@ -133,7 +137,7 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 #pragma unroll
         for (int k = 0; k <= kOperands; ++k) cursor[k] += step[k];
     }
-    if (tail > 0) settle_lanes<N>(reducer, acc, tail);
+    if (unsettled > 0) settle_lanes<N>(reducer, acc, unsettled);
 }
 
 template <int N, int k, class... In>
