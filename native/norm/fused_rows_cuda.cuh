@@ -341,8 +341,8 @@ Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperan
     if (operands.dbeta == nullptr) partials.beta = nullptr;
     const Grid blocks{dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads))};
     const auto launch_form = [&](auto kernel) {
-        return launch_kernel(launch, blocks, kernel, rows, operands, grid.row_threads, !are_aligned(rows, operands), partials.gamma,
-                             partials.beta);
+        return launch_kernel(launch, blocks, kernel, rows, operands, grid.row_threads, !are_aligned(rows, operands),
+                             partials.gamma, partials.beta);
     };
     if (kIsAddNorm && operands.new_statistic != nullptr)
         BK_TRY((launch_form(fused_rows_kernel<T, S, kIsAddNorm, kIsAddNorm>)));

@@ -15,13 +15,14 @@ from tools.oracle.numerics import is_float, round_to
 # words of the table -> how many of R rows of n items; "rows" is the axis of the batch
 EXTENTS = {
     "shape": ("rows", "n"), "input_shape at input_stride": ("rows", "n"), "output_shape": ("rows", 1),
-    "output_shape with reduce_extent along reduce_axis": ("rows", "n"), "output_shape at row-major strides": ("rows", 1),
+    "output_shape with reduce_extent along reduce_axis": ("rows", "n"),
+    "output_shape at row-major strides": ("rows", 1),
     "shape with 1 along norm_axes_mask": ("rows", 1), "shape with 1 along reduce_axes_mask": ("rows", 1),
     "row_count": ("rows",), "norm_total_extent": ("n",), "numel": ("rows", "n"), "dinput_numel": ("rows", "n"),
     "n_rows": ("rows",), "batch_size": ("rows",), "results": ("rows",), "class_extent": ("n",), "v": ("n",),
     "d_extent": ("n",), "inner_extent": (1,), "n_extent": ("rows",), "c_extent": (4,), "spatial_extent": ("spatial",),
     "group_count": ("rows", 2), "statistic_count": (4,), "max_time": (9,), "num_classes": (6,), "states": (7,),
-    "max_target_len": (3,), "1": (1,), "weight_extent": (0,), "pos_weight_extent": (0,),
+    "max_target_len": (3,), "1": (1,), "weight_extent": (1,), "pos_weight_extent": (1,),
 }  # fmt: skip
 FAMILIES = ("softmax", "norm", "loss", "reduce")
 PITCHED = ("input_shape at input_stride", "dinput_numel")
@@ -124,8 +125,7 @@ class Batch:
                 hosts[name] = self._host(name, rows, pad, arrays)
             elif name not in scalars:
                 scalars[name] = self._scalar(name, p, rows, pad)
-        null = tuple(name for name in ("weight", "pos_weight") if arrays.get(name) and not arrays[name].shape[0])
-        return Problem(scalars, arrays, hosts, null, self.slots.get("F", ""))
+        return Problem(scalars, arrays, hosts, (), self.slots.get("F", ""))
 
     def _host(self, name, rows, pad, arrays):
         if name in ("shape", "input_shape"):
@@ -138,13 +138,15 @@ class Batch:
         return (self.n + pad, 1) if name == "input_stride" else (1, 1)
 
     def _scalar(self, name, p, rows, pad):
-        groups = {"num_groups": 4 if is_of_channels(self.row) else 2, "c_extent": rows if is_of_channels(self.row) else 4}
+        channels = is_of_channels(self.row)
+        groups = {"num_groups": 4 if channels else 2, "c_extent": rows if channels else 4}
         known = {
             "numel": rows * self.n, "output_numel": rows, "rank": 2, "rank_in": 2, "n_rows": rows, "batch_size": rows,
-            "n_extent": 2 if is_of_channels(self.row) else rows, "spatial_extent": max(1, self.n // 4), "group_kind": 1,
+            "n_extent": 2 if channels else rows, "spatial_extent": max(1, self.n // 4), "group_kind": 1,
             "class_extent": self.n, "v": self.n, "d_extent": self.n, "norm_total_extent": self.n, "inner_extent": 1,
             "softmax_extent": self.n, "reduce_extent": self.n, "dinput_numel": rows * (self.n + pad), "max_time": 9,
-            "num_classes": 6, "max_target_len": 3, "batch": rows, "ignore_index": -100, "target_ignore": -100,
+            "weight_extent": 1, "pos_weight_extent": 1, "row_stride_input": self.n + pad, "num_classes": 6,
+            "max_target_len": 3, "batch": rows, "ignore_index": -100, "target_ignore": -100,
             "reduction_mode": 0, "is_causal": 0, "query_offset": 0, "hard": 0, "p_norm": 1, "is_concatenated": 0,
             **groups, **dict.fromkeys(MASKS, 2),
         }  # fmt: skip

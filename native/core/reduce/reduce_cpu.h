@@ -261,7 +261,7 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
     for (int k = 0; !spans.along_items && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
     const auto combiner = combiner_of(reducer, 0);
     // Stores result i behind `base`, combined from its splits.
-    const auto finish_splits = [&](Acc acc, typename Items::Reader& reader, int64_t i, const int64_t(&base)[kIn + kOut]) {
+    const auto finish_splits = [&](Acc acc, typename Items::Reader& reader, int64_t i, const int64_t (&base)[kIn + kOut]) {
         int64_t at[kIn + kOut];
         for (int k = 0; k < kIn + kOut; ++k) at[k] = base[k] + i * step[k];
         if constexpr (kMayBeLost<R>) {
@@ -272,8 +272,7 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
         }
         store_result(combiner, out.pointer, at + kIn, acc, plan.items, 0);
     };
-    const int64_t tasks = outer.numel() * blocks * task_splits,
-                  task_items = are_shared ? split_items : plan.items;
+    const int64_t tasks = outer.numel() * blocks * task_splits, task_items = are_shared ? split_items : plan.items;
     parallel_ranges(tasks, 2 * grain_for(items.bytes * block * task_items), [&](int64_t begin, int64_t end) {
         AccArrays<Acc, kAccs> accs, all, combined;
         SpanPasses<R, kAccs> passes;
@@ -329,8 +328,7 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
                     }
                 }
             }
-            for (int64_t i = 0; splits > 1 && !are_shared && i < results; ++i)
-                finish_splits(combined.load(i), reader, i, base);
+            for (int64_t i = 0; splits > 1 && !are_shared && i < results; ++i) finish_splits(combined.load(i), reader, i, base);
         }
     });
     for (int64_t result = 0; are_shared && result < plan.results; ++result) {

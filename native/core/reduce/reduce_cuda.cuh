@@ -6,8 +6,9 @@
 // it is stored, so such an output may alias an input of the same strides.
 //
 // The order of operations of a result follows from its items alone, whatever the launch: `order_threads`
-// interleaved accumulators of each split combine, as a tree if items are adjacent, then the splits, in groups. A thread takes several of the accumulators one
-// after the other if there are enough results, and a block several splits; else splits are blocks, by way of a workspace.
+// interleaved accumulators of each split combine, as a tree if items are adjacent, then the splits, in groups. A thread takes
+// several of the accumulators one after the other if there are enough results, and a block several splits; else splits are
+// blocks, by way of a workspace.
 #pragma once
 
 #include <algorithm>
@@ -30,11 +31,11 @@ struct ReduceGrid {
     ReduceWalk<In + Out> kept;
     ReduceWalk<In + 1> reduced;
     int64_t results, items, split_items, splits;  // items in vectors along the vectorised axis
-    int64_t count;                        // items of a result
-    int64_t segment;                      // items that share broadcast inputs; 0: not hoisted
-    int64_t kept_step[In + Out];          // between adjacent results of a vector
-    int64_t index_step;                   // from lane to lane
-    ReduceWalk<In + 1> tail;              // items behind the last vector, one by one
+    int64_t count;                                // items of a result
+    int64_t segment;                              // items that share broadcast inputs; 0: not hoisted
+    int64_t kept_step[In + Out];                  // between adjacent results of a vector
+    int64_t index_step;                           // from lane to lane
+    ReduceWalk<In + 1> tail;                      // items behind the last vector, one by one
     int64_t tail_items, tail_offset[In + 1];
     int block_results, result_threads, order_threads;
     bool along_items, dense_results;  // results can be stored as vectors
@@ -89,7 +90,8 @@ BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], cons
         typename R::Acc one[1] = {acc[0]}, one_again[1] = {again[0]};
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) from[k] += grid.tail_offset[k];
-        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, rank, grid.tail_items, grid.order_threads, 0, 0, inputs);
+        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, rank, grid.tail_items, grid.order_threads, 0, 0,
+                          inputs);
         acc[0] = one[0];
         again[0] = one_again[0];
     }
@@ -201,7 +203,8 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
     const auto combiner = combiner_of(first_reducer, 0);
     FoldedSplits<N, Acc> folded;
     Acc before[N];  // what the thread's accumulators of smaller rank have given if results are adjacent, in local memory, too
-    const int64_t first_split = partials == nullptr ? 0 : blockIdx.y, end_split = partials == nullptr ? grid.splits : first_split + 1;
+    const int64_t first_split = partials == nullptr ? 0 : blockIdx.y,
+                  end_split = partials == nullptr ? grid.splits : first_split + 1;
 #pragma unroll 1
     for (int64_t split = first_split; split < end_split; ++split) {
         unsigned bits = (1u << width) - 1;  // results that this pass decides
@@ -403,8 +406,8 @@ int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, in
 
 // Vectors that an accumulator is worth: large ones, as of moments, take long to combine.
 template <class R, class In>
-constexpr int64_t kReduceOrderVectors = sizeof(typename R::Acc) > (In::widest == 8 ? 16 : 8) ? kReduceMinVectors
-                                                                                              : kReduceUnroll;
+constexpr int64_t kReduceOrderVectors =
+    sizeof(typename R::Acc) > (In::widest == 8 ? 16 : 8) ? kReduceMinVectors : kReduceUnroll;
 
 // Splits and interleaved accumulators of a result: they follow from its items alone.
 template <class R, int Operands, int Out>
@@ -464,7 +467,10 @@ constexpr int kReduceLanes = kVectorBytes / (In::widest > Each::widest ? In::wid
 
 template <class R, class... In, class... Each>
 ReduceOperands reduce_operands(Inputs<In...>, Outputs<Each...>, unsigned unaligned, unsigned present) {
-    return {kReduceLanes<Inputs<In...>, Outputs<Each...>>, sizeof...(In), unaligned, present,
+    return {kReduceLanes<Inputs<In...>, Outputs<Each...>>,
+            sizeof...(In),
+            unaligned,
+            present,
             (int64_t{0} + ... + int64_t{sizeof(In)}) + (int64_t{0} + ... + int64_t{sizeof(Each)}),
             kReduceBlocks<Outputs<Each...>>};
 }
@@ -488,8 +494,8 @@ size_t reduce_each_workspace(const ReduceAxes<Operands, Out>& axes) {
     if (axes.kept.is_empty()) return 0;
     for (const unsigned unaligned : {0u, ~0u}) {
         Carver carver;
-        carve_partials<typename R::Acc>(&carver, plan_reduce_launch<R, In>(axes, reduce_operands<R>(In{}, Each{}, unaligned, 0)),
-                                        axes.kept.numel());
+        carve_partials<typename R::Acc>(
+            &carver, plan_reduce_launch<R, In>(axes, reduce_operands<R>(In{}, Each{}, unaligned, 0)), axes.kept.numel());
         bytes = std::max(bytes, carver.bytes());
     }
     return bytes;
@@ -521,8 +527,8 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     const bool found = launch.workspace != nullptr && workspace_holds(launch, reduce_each_workspace<R, From, Also>(axes));
     const unsigned unaligned = unaligned_of(in.pointer, kLanes, std::index_sequence_for<In...>{}) |
                                unaligned_of(each.pointer, kLanes, kEach) << sizeof...(In);
-    ReduceLaunch<kOperands, kOut> config = plan_reduce_launch<R, From>(
-        axes, reduce_operands<R>(in, each, unaligned, present_of(each.pointer, kEach)));
+    ReduceLaunch<kOperands, kOut> config =
+        plan_reduce_launch<R, From>(axes, reduce_operands<R>(in, each, unaligned, present_of(each.pointer, kEach)));
     if (!found) config.splits_are_blocks = false;
     const ReducePlan<kOperands, kOut>& plan = config.plan;
     ReduceGrid<kOperands, kOut> grid{};

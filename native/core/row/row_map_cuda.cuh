@@ -4,8 +4,8 @@
 // rows); other layouts use scalars, with one thread row per matrix row or, if rows are adjacent in memory, neighbouring
 // threads on neighbouring rows. Rows too long for a cluster are split over blocks if the workspace has space for partial
 // statistics. The length of a row alone decides the order of its operations: where many rows are better off without
-// clusters, a block takes the shares of a cluster's blocks one after the other. Functions that only map use one kernel for per-column parameters (row_map_columns.cuh) and one for
-// per-row parameters (row_map_long.cuh).
+// clusters, a block takes the shares of a cluster's blocks one after the other. Functions that only map use one kernel for
+// per-column parameters (row_map_columns.cuh) and one for per-row parameters (row_map_long.cuh).
 #pragma once
 
 #include <algorithm>
@@ -210,8 +210,7 @@ inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool h
     const int most = is_streaming                                              ? kStreamingThreads
                      : threads > kRowThreads * kMaxRowCluster || !has_clusters ? kMostRowThreads
                                                                                : kRowThreads;
-    const int shares =
-        has_clusters ? std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most))) : 1;
+    const int shares = has_clusters ? std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most))) : 1;
     (may_cluster ? grid.cluster_blocks : grid.shares) = shares;
     const int64_t each = ceil_div<int64_t>(threads, shares);
     grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
@@ -326,14 +325,19 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     constexpr int64_t kLongest = int64_t{INT32_MAX} - (int64_t{1} << 27);  // indices past the row end still fit 32 bits
     if (n > kLongest) return fail(Status::kUnsupported, "rows of %lld elements are too long", static_cast<long long>(n));
 
-    const bool is_aligned =
-        have_aligned_steps<N, Full>(outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
-        all_aligned(columns.pointer, N, std::index_sequence<K...>{}) && all_aligned(y.pointer, N, std::index_sequence<O...>{});
+    const bool is_aligned = have_aligned_steps<N, Full>(outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
+                            all_aligned(columns.pointer, N, std::index_sequence<K...>{}) &&
+                            all_aligned(y.pointer, N, std::index_sequence<O...>{});
     // Without a reduction no order depends on the alignment.
     const bool wide = are_vectors<N>(inner) && (is_aligned || !F::kMapOnly);
-    const Operands operands{
-        LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
-        saved.pointer,         !is_aligned};
+    const Operands operands{LongWalk<Full>(inner),
+                            Walk<Full + Single, uint64_t>(outer),
+                            x.pointer,
+                            columns.pointer,
+                            row_inputs.pointer,
+                            y.pointer,
+                            saved.pointer,
+                            !is_aligned};
     const bool has_clusters = kHasClusterCode && !F::kMapOnly && device_arch() >= 90;
     constexpr bool is_streaming = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {

@@ -280,8 +280,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     template <class F, int N, int V, class T>
     BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) const {
         if constexpr (N > 1 && !F::kMapOnly)
-            if (is_unaligned)
-                return load_elements<N>(column + where.position(v * N), column != nullptr && where.has_vector(v));
+            if (is_unaligned) return load_elements<N>(column + where.position(v * N), column != nullptr && where.has_vector(v));
         return load_if<N>(column != nullptr && where.has_vector(v), column + where.position(v * N));
     }
 
