@@ -77,12 +77,10 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const int split = grid.splits == 1 ? 0 : rank;
     const int begin = split * grid.tiles * tile;
     const int mine_at = ((grid.splits == 1 ? rank : 0) * grid.lanes + lane) * N, share_step = grid.lanes * N;
-    const int loops = grid.tiles * grid.shares;  // share by share
-    const auto start_of_loop = [&](int loop) {
-        if (grid.shares == 1) return begin + loop * tile + mine_at;
-        return begin + loop % grid.tiles * tile + loop / grid.tiles * share_step + mine_at;
+    const auto span = [&](int share, int t) {
+        return RowTile<N, V>{begin + t * tile + share * share_step + mine_at, threads * N, n};
     };
-    const auto span = [&](int loop) { return RowTile<N, V>{start_of_loop(loop), threads * N, n}; };
+    const bool is_cached = grid.tiles == 1 && grid.shares == 1;
     const bool is_first = exists && lane == 0 && rank == 0;
     [[maybe_unused]] const auto target_logit = [&] {
         if constexpr (kHasTarget<F>)
@@ -105,7 +103,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
                 all = f.identity();
 #pragma unroll 1
                 for (int t = 0; t < tiles; ++t) {
-                    const auto where = tile_at(share * tiles + t);
+                    const auto where = tile_at(share, t);
                     if (!is_loaded) tile_cache.load(operands, f, at, row, where);
                     mine = tile_cache.reduce_tile(operands, f, row, where);
                     all = tiles == 1 ? mine : f.combine(all, mine);
@@ -143,12 +141,13 @@ __global__ void __launch_bounds__(kMostRowThreads)
             // The rare second pass takes one vector at a time: a loop over the cached tile would spill it.
             if (again) {
                 CachedTile<N, 1, F, Operands> one;
-                pass(one, false, grid.tiles * V, [&](int loop) {
-                    return RowTile<N, 1>{start_of_loop(loop / V) + loop % V * (threads * N), threads * N, n};
+                pass(one, false, grid.tiles * V, [&](int share, int t) {
+                    const int first = begin + t / V * tile + share * share_step + mine_at;
+                    return RowTile<N, 1>{first + t % V * (threads * N), threads * N, n};
                 });
             }
         } else {
-            while (kLoops && again) again = pass(cached_tile, loops == 1, grid.tiles, span);
+            while (kLoops && again) again = pass(cached_tile, is_cached, grid.tiles, span);
         }
         if (is_partial) return;
     } else if constexpr (F::kMayRescale) {
@@ -164,13 +163,15 @@ __global__ void __launch_bounds__(kMostRowThreads)
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
     if constexpr (Operands::kOut > 0) {
-        for (int loop = 0; loop < loops; ++loop) {
-            const RowTile<N, V> where = span(loop);
-            if (F::kMapOnly || loops > 1 || grid.stage == RowStage::kMap) {
-                cached_tile.load(operands, f, at, row, where);
-                if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.reduce_tile(operands, f, row, where);
+        for (int share = 0; share < grid.shares; ++share) {
+            for (int t = 0; t < grid.tiles; ++t) {
+                const RowTile<N, V> where = span(share, t);
+                if (F::kMapOnly || !is_cached || grid.stage == RowStage::kMap) {
+                    cached_tile.load(operands, f, at, row, where);
+                    if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.reduce_tile(operands, f, row, where);
+                }
+                if (exists) cached_tile.map(operands, f, at, row, mine, where);
             }
-            if (exists) cached_tile.map(operands, f, at, row, mine, where);
         }
     }
     if (is_first) operands.save(f, r, row);
