@@ -284,7 +284,7 @@ Status run_rows(const Launch& launch, const RowGrid& whole, const F& f, const Op
 template <class F, int Full, int Single>
 size_t map_rows_workspace(const RowAxes<Full, Single>& axes) {
     const int64_t n = axes.inner.numel(), share = int64_t{kStreamingThreads} * kRowScalars<F>;
-    if (!F::kOnePass || n <= share * (kHasClusterCode && device_arch() >= 90 ? kMaxRowCluster : 1)) return 0;
+    if (!F::kOnePass || n <= share) return 0;
     Carver carver;
     carver.take<typename F::Acc>(axes.outer.numel() * std::min(kMostRowSplits, ceil_div(n, share)));
     return carver.bytes();
