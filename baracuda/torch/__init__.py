@@ -36,7 +36,7 @@ _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
     "repeat_dim": "int?", "reduce": "str", "split_offset": "SymInt",
-    **dict.fromkeys(FLAGS, "bool"), "rotary_dim": "int?", "shared": "int?", "fill_bits": "Scalar",
+    **dict.fromkeys((*FLAGS, "backend"), "bool"), "rotary_dim": "int?", "shared": "int?", "fill_bits": "Scalar",
     **dict.fromkeys(("max_selected", "max_nz", "max_target_len", "max_unique"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",

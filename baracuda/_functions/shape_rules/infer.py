@@ -325,11 +325,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_enum_value, EmbeddingBagMode),
     "reduction_mode": functools.partial(_enum_value, LossReduction),
     "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
-    "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
-    "scale_grad_by_freq": as_flag, "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag,
-    "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
     "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
-    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 
