@@ -60,6 +60,10 @@ class FlashDecodingPlan(Plan):
     }  # fmt: skip
     shapes: ClassVar = {"q": "q_shape", "k": "kv_shape", "v": "kv_shape", "y": "q_shape"}
 
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        return {"is_batch_invariant": int(self.preference.batch_invariant)}
+
     def step(self, name: str, strides: tuple[int, ...]) -> int:
         if strides[-1] != 1 and self.descriptor.head_dim > 1:
             raise InvalidProblemError(f"{name.split('_')[1]} has stride {strides[-1]} along head_dim, must be 1")
@@ -188,7 +192,8 @@ class BatchPagedDecodePlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": 0, "is_base2": 1}
+        preference = int(self.preference.batch_invariant)
+        return {"is_causal": 0, "is_base2": 1, "is_batch_invariant": preference}
 
 
 class BatchPagedDecodeFp8Plan(BatchPagedDecodePlan):
@@ -226,7 +231,8 @@ class BatchPagedPrefillPlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": int(self.descriptor.causal), "is_base2": 1}
+        preference = int(self.preference.batch_invariant)
+        return {"is_causal": int(self.descriptor.causal), "is_base2": 1, "is_batch_invariant": preference}
 
 
 class BatchRaggedPrefillPlan(Plan):

@@ -113,6 +113,7 @@ struct AttentionPaged {
     int32_t window;
     float softcap;
     int32_t is_base2;
+    int32_t is_batch_invariant;
 
     int64_t offset_count() const { return int64_t{batch} + 1; }
     Work work() const { return all_or_none(int64_t{batch} * total_q * heads); }
@@ -137,6 +138,7 @@ struct AttentionPaged {
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;
         p.lse.is_base2 = is_base2 != 0;
+        p.is_batch_invariant = is_batch_invariant != 0;
         return p;
     }
     size_t workspace_size() const {

@@ -46,7 +46,10 @@ Status launch_decode(const Launch& launch, const AttentionForward<T, KV>& p, boo
     if (g.partials.splits > 1) {
         Carver carver(launch.workspace);
         g.partials = carve_partials(&carver, items, g.partials, p.d_v);
-        if (!workspace_holds(launch, carver.bytes())) g.partials.splits = 1;
+        if (!workspace_holds(launch, carver.bytes())) {
+            if (p.is_batch_invariant) return fail_without_partials(launch, carver.bytes());
+            g.partials.splits = 1;
+        }
     }
     const int64_t blocks = items * g.partials.splits;
     *is_taken = blocks <= INT32_MAX && items * g.partials.rows <= INT32_MAX;

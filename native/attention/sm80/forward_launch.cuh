@@ -99,7 +99,10 @@ Status launch_row_tiles(const Launch& launch, const AttentionForward<T>& p, Forw
         Carver carver(launch.workspace);
         slab = items_of_slab(g);
         g.partials = carve_partials(&carver, slab, g.partials, p.d_v);
-        if (!workspace_holds(launch, carver.bytes())) g.partials.splits = 1, slab = all;
+        if (!workspace_holds(launch, carver.bytes())) {
+            if (p.is_batch_invariant) return fail_without_partials(launch, carver.bytes());
+            g.partials.splits = 1, slab = all;
+        }
     }
     if (slab < all) g.section = 0;
     *is_taken = slab * g.partials.splits <= INT32_MAX && slab * g.partials.rows <= INT32_MAX;

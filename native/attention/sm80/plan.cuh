@@ -61,6 +61,13 @@ inline int splits_of(int64_t blocks, int64_t resident, int64_t k_len, int64_t le
     return splits;
 }
 
+// Batch-invariant calls split long sequences always.
+inline Status fail_without_partials(const Launch& launch, size_t needed) {
+    return fail(Status::kWorkspaceTooSmall,
+                "workspace has %zu bytes, needs %zu: batch-invariant attention merges parts of keys",
+                launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, needed);
+}
+
 inline int invariant_splits(int64_t k_len) { return static_cast<int>(clamp_row(ceil_div(k_len, kInvariantSplit), 1, 1 << 20)); }
 
 }  // namespace bk::sm80
