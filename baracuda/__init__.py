@@ -136,12 +136,12 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
-    from baracuda.search.functions import *  # noqa: F403
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
     from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
     from baracuda.rotary.tables import YaRNScaling as YaRNScaling
+    from baracuda.search.functions import *  # noqa: F403
 
 __version__ = "0.1.0"
 

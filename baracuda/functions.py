@@ -158,7 +158,8 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
-    **dict.fromkeys(("keepdims", "reverse", "descending", "right", "invert", "equal_nan", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+    **dict.fromkeys(("keepdims", "reverse", "descending", "right", "invert", "equal_nan",
+                     "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"), "fill_bits": "float",
@@ -389,8 +390,8 @@ _SHAPES = {
     "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",
     "bins": "x has any shape.",
     "edge_bins": "x has any shape, edges one axis.",
-    "unique_runs": "values is (max_unique, ...), first and counts are (max_unique,), inverse is (n,). What is behind the "
-    "last run is 0; how many runs there are is known on the device alone.",
-    "unique": "values, first and counts are (max_unique,), inverse has the shape of x. What is behind the last element is "
-    "0; how many there are is known on the device alone.",
+    "unique_runs": "values is (max_unique, ...), first and counts are (max_unique,), inverse is (n,). What is behind "
+    "the last run is 0; how many runs there are is known on the device alone.",
+    "unique": "values, first and counts are (max_unique,), inverse has the shape of x. What is behind the last element "
+    "is 0; how many there are is known on the device alone.",
 }

@@ -10,12 +10,12 @@ import textwrap
 from collections.abc import Iterator
 
 from baracuda import composites, concatenation, functions
-from baracuda.search import functions as search_functions
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
 from baracuda.attention import functions as attention_functions
 from baracuda.errors import BaracudaError
+from baracuda.search import functions as search_functions
 
 _WIDTH = 116
 _MOST_ALIKE = 5
