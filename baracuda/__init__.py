@@ -142,6 +142,7 @@ if TYPE_CHECKING:
     from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
     from baracuda.rotary.tables import YaRNScaling as YaRNScaling
     from baracuda.search.functions import *  # noqa: F403
+    from baracuda.sorting.functions import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -257,6 +258,9 @@ _OPS = {
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape.windows": "Unfold UnfoldBackward",
+    "sorting.plans": (
+        "Sort Msort Argsort SortWide SortByKey SortBackward MsortBackward SortAxis SortValuesAxis ArgsortAxis"
+    ),
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
         "Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -324,6 +328,7 @@ _LAZY |= dict.fromkeys(
     ),
     "search.functions",
 )
+_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
 
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}

@@ -511,6 +511,16 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     return result.reshape(*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
 
 
+def sort(x: Array, /, *, axis: int = -1, descending: Flag = False, stable: Flag = True) -> Array:
+    """Always stable."""
+    return bk.sort(x, axis, descending=descending)
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: Flag = False, stable: Flag = True) -> Array:
+    """Always stable."""
+    return bk.argsort(x, axis, descending=descending)
+
+
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     if x.ndim != indices.ndim:
         raise InvalidProblemError(f"x has {x.ndim} axes and indices {indices.ndim}, must have as many")

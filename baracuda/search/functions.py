@@ -20,6 +20,7 @@ from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda._functions.shape_rules.call_meta import axis_of
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.sorting.functions import lexsort
 from baracuda.tensor import tensor
 
 Range = tuple[float, float] | None
@@ -313,13 +314,11 @@ def _slices(x: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def _lexicographic(rows: Any) -> Any:
-    """The order of rows, by a stable sort for each column, from the last to the first."""
+    """The order of rows: by the first column, ties by the next one, and so on."""
     (n, width), columns = rows.shape, functions.permute(rows, (1, 0))
-    order = functions.argsort(functions.fill(empty_like(rows, (n,), ElementKind.I32), 0))  # 0, 1, 2 ...
-    for k in reversed(range(width)):
-        column = reshaped(_row(columns, k), (n,))
-        order = functions.take(order, functions.argsort(functions.take(column, order)))
-    return order
+    if not width:
+        return functions.argsort(functions.fill(empty_like(rows, (n,), ElementKind.I32), 0))
+    return lexsort([reshaped(_row(columns, k), (n,)) for k in reversed(range(width))])
 
 
 def _results(values: Any, first: Any, inverse: Any, counts: Any, count: int, back: Any) -> Any:

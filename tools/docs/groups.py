@@ -32,6 +32,7 @@ TITLES = {
     "segment": "Segments",
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",
+    "sort": "Sorting and searching",
 }
 
 
