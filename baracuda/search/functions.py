@@ -219,8 +219,8 @@ def histogramdd(
         if index is None:
             index = found
         else:  # -1 in either stays -1
-            joined = functions.add(functions.mul(index, count), found)
-            index = functions.where(functions.lt(functions.minimum(index, found), 0), -1, joined)
+            combined = functions.add(functions.mul(index, count), found)
+            index = functions.where(functions.lt(functions.minimum(index, found), 0), -1, combined)
         shape.append(count)
         edges.append(own_edges)
     size = math.prod(shape)

@@ -2,7 +2,8 @@
 // Bins: functors that give the bin of an element, below num_bins, or kNoBin for one that is not counted.
 //
 //   IntegerBins   the element itself
-//   UniformBins   bin k has edge(k) <= x < edge(k + 1), the last one also its right edge, as numpy.histogram defines it: edges are
+//   UniformBins   bin k has edge(k) <= x < edge(k + 1), the last one also its right edge, as numpy.histogram defines it: edges
+//   are
 //                 low + k (high - low) / num_bins in f64, rounded to the dtype of x, and x is compared with the edges
 //   EdgeBins      the same for given edges in ascending order
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. Few bins: a thread
-// counts in four copies of a table on its stack, so that equal neighbours do not wait for each other, and adds it to the output.
-// Many bins: each thread goes through all elements and counts those of its range of bins, without a second table.
+// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. Few bins: a
+// thread counts in four copies of a table on its stack, so that equal neighbours do not wait for each other, and adds it to the
+// output. Many bins: each thread goes through all elements and counts those of its range of bins, without a second table.
 #pragma once
 
 #include <algorithm>
