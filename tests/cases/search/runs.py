@@ -155,7 +155,7 @@ UNIQUE = {  # n, options
 UNIQUE_ROWS = {  # rows, n, options
     "one": (1, 1, {}), "plain": (5, 33, {}), "special": (7, 301, {"kind": "special"}), "many": (301, 17, {}),
     "fewer": (5, 2001, {"most": 3}), "no_room": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
-    "any": (3, 9001, {"kind": "normal"}), "large": (40, 1031, {}),
+    "any": (3, 9001, {"kind": "normal"}), "long": (2, 40003, {"kind": "normal"}), "large": (40, 1031, {}),
 }  # fmt: skip
 
 CASES = (
