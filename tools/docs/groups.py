@@ -29,6 +29,7 @@ TITLES = {
     "norm": "Normalization",
     "reduce": "Reductions",
     "scan": "Scans",
+    "search": "Searching, counting and unique elements",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",
