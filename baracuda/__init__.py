@@ -352,6 +352,7 @@ _LAZY |= dict.fromkeys(
     ),
     "search.functions",
 )
+_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
 
 
 _LAZY |= dict.fromkeys(("Generator",), "random.generator")

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. Few bins: a thread
-// counts in four copies of a table on its stack, so that equal neighbours do not wait for each other, and adds it to the output.
-// Many bins: each thread goes through all elements and counts those of its range of bins, without a second table.
+// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. Few bins: a
+// thread counts in four copies of a table on its stack, so that equal neighbours do not wait for each other, and adds it to the
+// output. Many bins: each thread goes through all elements and counts those of its range of bins, without a second table.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "search/count.h"
+#include "search/searchsorted_cpu.h"
 
 namespace bk {
 
@@ -18,8 +19,20 @@ constexpr int64_t kStackBins = 1024;
 template <class Bins, class Visit>
 BK_HD void visit_bins(const Bins& bins, const typename Bins::Element* x, int64_t begin, int64_t end, const void* staged,
                       const Visit& visit) {
-    if constexpr (Bins::kStaged > 0 || Bins::kIsExact) {
-        for (int64_t i = begin; i < end; ++i) visit(i, Bins::kIsExact ? bins.guess(x[i]) : bins.exact(x[i], staged));
+    if constexpr (Bins::kIsExact) {
+        for (int64_t i = begin; i < end; ++i) visit(i, bins.guess(x[i]));
+    } else if constexpr (Bins::kStaged > 0) {
+        using Bits = typename Bins::Element;
+        const auto& edges = bins.edges;
+        const int32_t first_step = edges.first_step();
+        Bits key[kSearchGroup];
+        int32_t found[kSearchGroup];
+        for (int64_t first = begin; first < end; first += kSearchGroup) {
+            const int count = static_cast<int>(std::min<int64_t>(kSearchGroup, end - first));
+            for (int k = 0; k < kSearchGroup; ++k) key[k] = k < count ? edges.order(x[first + k]) : Bits{0};
+            search_group<true>(static_cast<const Bits*>(staged), edges.splitters, first_step, key, found);
+            for (int k = 0; k < count; ++k) visit(first + k, bins.bin_at(key[k], edges.refine(key[k], found[k])));
+        }
     } else {
         uint32_t guessed[kBinBuffer];
         for (int64_t first = begin; first < end; first += kBinBuffer) {

@@ -28,6 +28,12 @@ SHAPES = {
     "topk": {"x": (3, 4)},
     "topk_backward": {"dy": (3, 2)},
     "topk_segments": {"x": (5,)},
+    "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
+    "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
+    "bins": {"x": (3, 4)},
+    "edge_bins": {"x": (3, 4), "edges": (5,)},
+    "unique_runs": {"x": (4, 3)},
+    "unique": {"x": (3, 4)},
     "matmul": {"a": (3, 4), "b": (4, 2)},
     "matmul_backward": {"dy": (3, 2), "a": (3, 4), "b": (4, 2)},
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
@@ -88,6 +94,7 @@ NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
+    "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
 }  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
@@ -150,6 +157,7 @@ INDICES = {
     **{(name, "index"): [11, 0, 5, 4] for name in ("put", "put_add")}, ("gather_rows", "index"): [3, 0, 3],
     ("one_hot", "index"): [4, 0, 1],
     ("topk_backward", "indices"): [[3, 1], [0, 2], [2, 1]], ("topk_segments", "offsets"): [0, 3, 5],
+    ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
