@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape rule of the attention and sampling functions: the extents of each operand are numbers of the row by their names."""
+"""Shape rule of attention and sampling functions: the extents of each operand are numbers of the row by their names."""
 
 from __future__ import annotations
 
