@@ -114,7 +114,7 @@ class SpeculativeSamplingPlan(_SamplingPlan):
 
 @dataclasses.dataclass(frozen=True)
 class TokenPenaltyDescriptor(Descriptor):
-    """repetition 1, frequency 0 and presence 0 turn a penalty off."""
+    """repetition 1, frequency 0 and presence 0 switch a penalty off."""
 
     batch_size: int = descriptor.extent(1)
     vocab_size: int = descriptor.extent(1)

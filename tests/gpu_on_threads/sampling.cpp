@@ -56,7 +56,7 @@ struct Choice {
 };
 
 bool samples_alike() {
-    const Choice choices[] = {{0, Rule::kSequential, Output::kToken},        {1, Rule::kSequential, Output::kMask},
+    const Choice choices[] = {{0, Rule::kSequential, Output::kToken},         {1, Rule::kSequential, Output::kMask},
                               {2, Rule::kSequential, Output::kProbabilities}, {1, Rule::kSequential, Output::kToken},
                               {1, Rule::kOriginal, Output::kToken},           {0, Rule::kTypical, Output::kToken}};
     for (const Choice& choice : choices) {
@@ -79,8 +79,8 @@ bool samples_alike() {
         const Results one = sampled(rows, 1, false);
         for (const int cluster : {2, 8})
             if (!(sampled(rows, cluster, cluster == 2) == one)) {
-                printf("kind %d, rule %d, output %d: %d blocks differ from one\n", choice.kind,
-                       static_cast<int>(choice.rule), static_cast<int>(choice.output), cluster);
+                printf("kind %d, rule %d, output %d: %d blocks differ from one\n", choice.kind, static_cast<int>(choice.rule),
+                       static_cast<int>(choice.output), cluster);
                 return false;
             }
     }
