@@ -317,6 +317,36 @@ class SegmentKind(IntEnum):
     SEGMENT_MIN_OR_ZERO = 201
 
 
+class SortKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
+    SORT = 0
+    SORT_BACKWARD = 1
+    ARGSORT = 2
+    MSORT = 3
+    MSORT_BACKWARD = 4
+    TOPK = 5
+    TOPK_BACKWARD = 6
+    KTHVALUE = 7
+    KTHVALUE_BACKWARD = 8
+    UNIQUE = 9
+    UNIQUE_CONSECUTIVE = 10
+    HISTOGRAM = 11
+    HISTOGRAMDD = 12
+    BINCOUNT = 13
+    SEARCHSORTED = 14
+    TOPK_AXIS = 220
+    TOPK_AXIS_BACKWARD = 221
+    TOPK_SEGMENTS = 222
+    SEARCHSORTED_ROWS = 240
+    ISIN_SORTED = 241
+    HISTOGRAM_EDGES = 242
+    HISTOGRAM_BINS = 243
+    HISTOGRAM_EDGES_BINS = 244
+    UNIQUE_RUNS = 245
+    UNIQUE_ELEMENTS = 246
+
+
 class IndexingKind(IntEnum):
     """Numbers from 200 up are ours."""
 
@@ -540,6 +570,15 @@ class GatedActivationKind(IntEnum):
     REGLU = 1
     SWIGLU = 2
     GEGLU = 3
+
+
+class RandomKind(IntEnum):
+    """Random arrays of RandomPlan."""
+
+    UNIFORM = 0
+    NORMAL = 1
+    BERNOULLI = 2
+    MULTINOMIAL = 3
 
 
 class LossKind(IntEnum):

@@ -41,6 +41,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "FP8_E4M3": "8-bit floats of 4 bits", "FP8_E5M2": "8-bit floats of 3 bits", "INT4": "4-bit integers",
         "BINARY": "single bits", "INTEGER": "exact, in the integer type of the operands",
     },
+    "RandomKind": {
+        "UNIFORM": "uniform numbers in [low, high)", "NORMAL": "normal numbers", "BERNOULLI": "1 with a probability",
+        "MULTINOMIAL": "categories by their weights",
+    },
     "LayoutSku": {"RCR": "A by rows, B by columns", "RRR": "A and B by rows"},
     "DenseLayout": {
         "RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows",

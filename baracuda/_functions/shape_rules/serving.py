@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape rule of attention and sampling functions: the extents of each operand are numbers of the row by their names."""
+"""Shape rule of attention and sampling: the extents of each operand are numbers of the row by their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._call.scalars import INT32_MAX, as_real, exceeds
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real, exceeds
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
@@ -28,6 +28,9 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     for name, value in values.items():
         if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
+    for p in spec.row.params:
+        if p.role == "parameter" and p.name in numbers and any(p.name in each for each in words.values()):
+            values[p.name] = as_integer(p.name, numbers[p.name], 0, INT32_MAX)
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
     for name in ("offset_count", *literals):
         del values[name]

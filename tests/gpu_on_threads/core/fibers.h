@@ -17,7 +17,7 @@ namespace fibers {
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{1} << 18;
-constexpr size_t kMaxShared = size_t{99} << 10;  // dynamic shared memory that every chip allows a block, in bytes
+constexpr size_t kMaxShared = size_t{163} << 10;  // dynamic shared memory that sm_80 allows a block, in bytes
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 

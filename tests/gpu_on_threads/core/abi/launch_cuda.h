@@ -19,6 +19,7 @@ struct Grid {
     dim3 threads;
     unsigned cluster = 1;
     unsigned shared = 0;
+    bool overlaps = false;
 };
 
 // Runs the blocks of a grid in order; several times if they are in clusters.
@@ -62,7 +63,8 @@ inline int device_arch() {
 }
 inline int64_t device_sms() { return kReferenceSms; }
 constexpr unsigned kDefaultSharedBytes = 48 << 10;
-inline int64_t max_shared_bytes(int) { return 49152; }
+inline int64_t max_shared_bytes(int) { return 49152; }  // small, so that small problems exceed it
+inline bool has_shared(int64_t bytes) { return bytes <= int64_t{fibers::kMaxShared}; }
 
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
     return submitted(device::submit(launch.stream, [=] { memset(destination, value, bytes); }), "cudaMemsetAsync");
