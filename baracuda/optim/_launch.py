@@ -107,19 +107,30 @@ class Launch:
         self.symbol = f"optim_{optimizer.op}_{like.dtype.symbol}"
         self.function = self.library.function(self.symbol)
         self.table = Table(like, [p.size for p in self.params])
+        self.arrays = [p.array for p in self.params]
         self.fast = is_torch(self.framework)
+        self.address: Any = self.framework.torch.Tensor.data_ptr if self.fast else None  # type: ignore[attr-defined]
         self.copies: list[Any] = []
         self._addresses: list[int] = []
         self._grads: list[int] = []
 
     # --- gradients ---
 
-    def take(self, grads: Sequence[Any], scalars: Scalars) -> None:
+    def has_not_moved(self, grads: Sequence[Any]) -> bool:
+        """Whether the table has the addresses of parameters and gradients already."""
+        if not self.fast:
+            return False
+        try:
+            return self._grads == list(map(self.address, grads)) and self._addresses == list(
+                map(self.address, self.arrays)
+            )
+        except TypeError:  # a gradient is None
+            return False
+
+    def take(self, mine: Sequence[Any]) -> None:
         """Point the table at the gradients, of which some may have moved since the last step."""
-        mine = [grads[k] for k in self.numbers]
         if self.fast:
-            found = [grad.data_ptr() for grad in mine]
-            own = [p.array.data_ptr() for p in self.params]
+            found, own = list(map(self.address, mine)), list(map(self.address, self.arrays))
         else:
             found = [address_of(self.framework, grad) for grad in mine]
             own = self._addresses or [p.address for p in self.params]
