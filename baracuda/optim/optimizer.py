@@ -164,7 +164,7 @@ class Optimizer:
 
             scalars.norm = norm_of_launches(self._launches, scalars)
         for launch in self._launches:
-            launch.run(scalars)
+            launch.run(self, scalars)
         return loss
 
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
