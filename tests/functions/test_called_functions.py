@@ -9,6 +9,7 @@ import pytest
 
 import baracuda as bk
 import tolerances
+from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda._library.param import SUFFIXES
 from cases import CASES, Draw
@@ -30,26 +31,6 @@ MOVES |= {"unique_runs", "unique"}  # and test_search.py these
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
-FLAGS = (
-    "hard",
-    "scale_grad_by_freq",
-    "log_input_flag",
-    "log_target_flag",
-    "full_flag",
-    "swap_flag",
-    "zero_infinity",
-    "is_causal",
-    "channels_last",
-    "include_self",
-    "include_last_offset",
-    "aligns_ends",
-    "is_base2",
-    "largest",
-    "sorted",
-    "right",
-    "invert",
-    "equal_nan",
-)
 # Numbers that C takes in arrays, by C's names.
 MOVES = {
     "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),
