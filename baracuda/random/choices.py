@@ -69,9 +69,7 @@ def _uploaded(host: Any) -> Any:
     return memory.upload(host, library=library_for("cuda"))
 
 
-def permutation(
-    n: Any, *, axis: int = 0, generator: Any = None, seed: int | None = None, like: Any = None
-) -> Any:
+def permutation(n: Any, *, axis: int = 0, generator: Any = None, seed: int | None = None, like: Any = None) -> Any:
     """A random permutation of 0 ... n - 1, of i64, or the slices of an array along an axis in random order.
 
     Indices are sorted by random keys of 64 bits, so that all orders are equally likely to within 2^-64 n^2.
