@@ -44,7 +44,7 @@ def multinomial(
             cdf = functions.cumsum(functions.cast(given, ElementKind.F64), axis=-1)
             drawn = math.prod(shape[:-1]) * count
             first, offset = source.numbers(drawn, ElementKind.F64)
-            y = functions.multinomial_of_cdf(cdf, source.state, num_samples=count, seed=first, offset=offset)
+            y = functions.multinomial_of_cdf(cdf, count, source.state, seed=first, offset=offset)
             if source.state is not None:
                 advance(source.state, drawn, ElementKind.F64)
             return y

@@ -218,7 +218,8 @@ def test_runs_of_a_plan_continue_its_sequence():
 
 def test_plans_refuse_wrong_parameters():
     for kind, params, text in (
-        (bk.RandomKind.UNIFORM, (2.0, 1.0), "must be below param2"), (bk.RandomKind.NORMAL, (0.0, 0.0), "param2 is 0.0"),
+        (bk.RandomKind.UNIFORM, (2.0, 1.0), "must be below param2"),
+        (bk.RandomKind.NORMAL, (0.0, 0.0), "param2 is 0.0"),
         (bk.RandomKind.BERNOULLI, (1.5,), "p is 1.5"),
     ):  # fmt: skip
         with pytest.raises(bk.InvalidProblemError, match=text):
