@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers have the same bits on every device, for any instructions and threads: digests of what each op gives."""
+"""Random numbers have the same bits on every device, for any instructions and threads: digests of the results."""
 
 import hashlib
 
