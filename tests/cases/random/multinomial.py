@@ -50,7 +50,7 @@ COUNTS = ("rows", "categories", "draws")
 
 CASES = (
     Case(
-        row="random_multinomial_{T}", problems=PROBLEMS, reference=reference, tolerance={"y": "exact"}, plain="plain",
+        row="random_multinomial_{T}", problems=PROBLEMS, reference=reference, tolerance={"y": "exact"}, plain="state",
         large="many",
         bad=(
             *(Bad(f"negative_{name}", 2, rf"{name} is -1", {name: -1}, can=2) for name in COUNTS),
