@@ -80,7 +80,8 @@ def describe(row: Row) -> list[str]:
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
     guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
-    lines.append(f"  {guarantee[row.deterministic]}")
+    invariance = {"yes": "", "no": "; not batch-invariant", "preference": "; batch-invariant if asked for"}
+    lines.append(f"  {guarantee[row.deterministic]}{invariance[row.batch_invariant]}")
     return lines
 
 
@@ -472,9 +473,15 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(map(tuple, row.params))
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
-        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
         about = (
-            *about,
+            row.workspace,
+            row.deterministic,
+            row.batch_invariant,
+            row.doc,
+            row.saves,
+            row.defaults,
+            row.in_place,
+            row.accumulates,
             row.leaves,
             row.is_bare,
             row.gradient,

@@ -28,7 +28,7 @@ _SECONDS = 0.1  # duration of each measurement
 _WIDTH = 40  # length of the longest bar
 _CLOSE = 0.05  # tolerance: larger differences mean another function
 _COLUMNS = 1024  # most columns of a matrix
-_WITH_AXIS = ("softmax", "scan")  # shape rules with an axis that peers must be given
+_WITH_AXIS = ("softmax", "scan", "sort")  # shape rules with an axis that peers must be given
 # Shape rules of functions of one matrix, and of GEMMs of square matrices.
 _MATRIX = (*_WITH_AXIS, "gated", "reduce", "reduce_axes", "norm", "triangle", "flip")
 _GEMMS = ("matmul", "linear")

@@ -41,7 +41,7 @@ Shape = tuple[int, ...]
 # Sources of C arguments (_handler.cpp).
 INTEGER, REAL, OPERAND, HOST, WORKSPACE, STREAM, LIST = range(7)
 _WIDE = (ElementKind.I64, ElementKind.U64, ElementKind.F64)  # JAX lacks these without jax_enable_x64
-_ALONG = ("softmax", "scan", "gated")  # shape rules along one axis, with any other axes
+_ALONG = ("softmax", "scan", "sort", "gated")  # shape rules along one axis, with any other axes
 
 
 def made(spec: Spec, module: str) -> Any:

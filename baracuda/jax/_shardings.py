@@ -17,7 +17,7 @@ from baracuda._functions.spec import Spec
 
 Shape = tuple[int, ...]
 _ELEMENTWISE = ("pointwise", "masked")
-_ALONG = ("softmax", "scan", "gated", "norm")  # shape rules of rows along one or several axes
+_ALONG = ("softmax", "scan", "sort", "gated", "norm")  # shape rules of rows along one or several axes
 
 
 def is_partitionable(spec: Spec) -> bool:

@@ -11,7 +11,7 @@ import torch
 from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import Spec
 
-_ALONG = ("softmax", "scan", "gated")  # shape rules along one axis, with any other axes
+_ALONG = ("softmax", "scan", "sort", "gated")  # shape rules along one axis, with any other axes
 
 
 def batched(spec: Spec, operator: Any) -> Callable[..., Any]:

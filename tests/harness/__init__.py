@@ -33,6 +33,7 @@ from .launch import (
     last_error,
     launch,
     workspace_size,
+    workspaces,
 )
 from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_strides, memory_of
 
@@ -41,4 +42,5 @@ __all__ = [
     "ROWS", "SANITIZED", "SMALLEST", "SMALLEST_NORMAL", "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome",
     "can_implement", "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float",
     "is_seen", "itemsize", "last_error", "launch", "memory_of", "round_to", "width", "workspace_size",
+    "workspaces",
 ]  # fmt: skip

@@ -80,6 +80,13 @@ def workspace_size(library, op: str, problem) -> int:
     return library.function(op, "workspace_size")(*[values[p.name] for p in row.size_params])
 
 
+def workspaces(library, op: str, problem) -> tuple[str | None, ...]:
+    """The workspaces that a problem runs with: None, "full"."""
+    row, _ = OPS[op]
+    needs = row.workspace.startswith("needed: ") and workspace_size(library, op, problem) > 0
+    return ("full",) if needs else (None, "full") if row.workspace else (None,)
+
+
 def can_implement(library, op: str, problem) -> tuple[int, str]:
     """Status and text; every data pointer is NULL, since they are ignored."""
     row, _ = OPS[op]
@@ -222,5 +229,5 @@ def claims_determinism(library, op: str, workspace) -> bool:
 
 __all__ = [
     "FINITE_POISON", "NAN_POISON", "OPS", "ROOT", "ROWS", "SANITIZED", "Launch", "Outcome", "can_implement",
-    "claims_determinism", "is_seen", "last_error", "launch", "workspace_size",
+    "claims_determinism", "is_seen", "last_error", "launch", "workspace_size", "workspaces",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import itertools
 import tolerances
 from cases import CASES, Draw
 
-from . import OPS, launch
+from . import OPS, launch, workspaces
 from .outcomes import check_outcome
 
 THREADS = (1, 2, 3)
@@ -19,7 +19,7 @@ def check_on_threads(library, set_threads, op, make, *arguments, **options):
     problem = make(Draw(slots, f"{op} {arguments}"), *arguments, **options)
     expected = case.reference(problem)
     found = {}
-    for threads, workspace in itertools.product(THREADS, (None, "full") if row.workspace else (None,)):
+    for threads, workspace in itertools.product(THREADS, workspaces(library, op, problem)):
         set_threads(threads)
         outcome = launch(library, op, problem, workspace=workspace)
         check_outcome(library, case, op, problem, outcome, workspace, expected)

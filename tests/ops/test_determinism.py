@@ -3,7 +3,7 @@
 
 import tolerances
 from cases import CASES, Draw
-from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch
+from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch, workspaces
 from naming import each_row
 
 REPEATS = 6
@@ -15,7 +15,7 @@ def test_same_bits(library, op):
     case = CASES[row.name]
     name = case.large_of(slots)
     problem = case.problems[name](Draw(slots, name))
-    for workspace in (None, "full") if row.workspace else (None,):
+    for workspace in workspaces(library, op, problem):
         if not claims_determinism(library, op, workspace):
             continue  # it is with a workspace, which the next assertion requires
         first = launch(library, op, problem, workspace=workspace)

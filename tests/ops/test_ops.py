@@ -17,6 +17,7 @@ from harness import (
     launch,
     width,
     workspace_size,
+    workspaces,
 )
 from harness.outcomes import check_outcome
 from naming import Tries, each_row
@@ -31,10 +32,6 @@ LONG = 20_000 if SANITIZED else 2**63
 
 def layouts_of(problem):
     return OFFSETS if problem.longest <= LONG else {"mixed": OFFSETS["mixed"]}
-
-
-def workspaces(row):
-    return (None, "full") if row.workspace else (None,)
 
 
 def same(outcome, other):
@@ -77,7 +74,7 @@ def test_reference(library, op, most_elements):
             expected = case.reference(problem)
             assert can_implement(library, op, problem) == (0, ""), name
             sizes.append((name, dataclasses.replace(problem, arrays={}), workspace_size(library, op, problem)))
-            for workspace in workspaces(row):
+            for workspace in workspaces(library, op, problem):
                 with tries(f"{name}, workspace" if workspace else name):
                     check_problem(library, case, op, problem, workspace, expected)
         for name, problem, size in reversed(sizes):
@@ -111,16 +108,18 @@ def in_halves(row):
 
 
 # Families whose rows may be longer than a block can cache, and are split where there is a workspace.
-OF_ROWS = ("norm", "scan", "softmax")
+OF_ROWS = ("norm", "scan", "softmax", "sort")
 
 
-def problems_in_place(case, row, slots):
-    """Yields (name, workspace)."""
+def problems_in_place(library, op, case):
+    """Pairs (name, workspace)."""
+    row, slots = OPS[op]
     names = dict.fromkeys((case.plain, case.large_of(slots)))
     if row.family not in OF_ROWS:
         return [(name, None) for name in names]
     names |= dict.fromkeys(name for name in ("long", "longest") if name in case.problems)
-    return [(name, workspace) for name in names for workspace in workspaces(row)]
+    made = {name: case.problems[name](Draw(slots, name)) for name in names}
+    return [(name, workspace) for name, each in made.items() for workspace in workspaces(library, op, each)]
 
 
 @each_row([op for op, (row, _) in OPS.items() if row.in_place and not in_halves(row)])
@@ -129,7 +128,7 @@ def test_in_place(library, op, most_elements):
     row, slots = OPS[op]
     case = CASES[row.name]
     with Tries() as tries:
-        for name, workspace in problems_in_place(case, row, slots):
+        for name, workspace in problems_in_place(library, op, case):
             for output, source in [(out, x) for out, inputs in row.in_place.items() for x in inputs]:
                 problem = case.problems[name](Draw(slots, name))
                 if problem.longest > most_elements:

@@ -94,7 +94,27 @@ def test_takes_the_workspace_of_the_reference(library, op):
             check(library, op, name, problem, nbytes, case.reference(problem))
 
 
-@each_row([op for op, (row, _) in OPS.items() if row.workspace and row.name != "loss_ctc_{T}"])
+NEEDED = [op for op, (row, _) in OPS.items() if row.workspace.startswith("needed: ")]
+
+
+@each_row(NEEDED)
+def test_a_needed_workspace(library, op):
+    """Status 4 without the workspace that a problem needs, as its size tells; nothing is written."""
+    row, slots = OPS[op]
+    case = CASES[row.name]
+    needing = 0
+    for name in case.names(slots):
+        problem = case.problems[name](Draw(slots, name))
+        if workspace_size(library, op, problem) > 0:
+            needing += 1
+            for nbytes in (None, 0, 100):
+                outcome = launch(library, op, problem, workspace=nbytes)
+                assert outcome.status == 4, f"{name}: {outcome.text}"
+                assert outcome.text.startswith(f"{op}: workspace has {nbytes or 0} bytes"), outcome.text
+    assert needing, "no problem of the case needs a workspace"
+
+
+@each_row([op for op, (row, _) in OPS.items() if row.workspace and op not in NEEDED and row.name != "loss_ctc_{T}"])
 def test_a_shorter_workspace_is_not_refused(library, op):
     """A shorter workspace counts as none, or is used as far as it goes."""
     row, slots = OPS[op]
