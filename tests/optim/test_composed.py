@@ -95,5 +95,9 @@ def test_refusals():
         optim.Muon([p]).step([p], grad_scale=2.0)
     with pytest.raises(bk.InvalidProblemError, match="must be a matrix"):
         optim.Muon([np.ones(4, np.float32)])
+    with pytest.raises(bk.InvalidProblemError, match="beta2_decay is 1"):
+        optim.Adafactor([p], beta2_decay=1)
+    with pytest.raises(bk.InvalidProblemError, match="d is 0"):
+        optim.Adafactor([p], d=0.0)
     with pytest.raises(bk.InvalidProblemError, match="adjust_lr_fn is 'none'"):
         optim.Muon([p], adjust_lr_fn="none")
