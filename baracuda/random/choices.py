@@ -50,7 +50,7 @@ def multinomial(
             return y
     wide = functions.cast(given, ElementKind.F64)
     keys = functions.div(wide, exponential(shape, like=wide, generator=generator, seed=seed))
-    return _leading(functions.argsort(keys, axis=-1, descending=True), count)
+    return functions.topk(keys, count, axis=-1)[1]
 
 
 def _leading(array: Any, count: int) -> Any:
