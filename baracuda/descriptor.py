@@ -80,10 +80,8 @@ def real(**options: Any) -> Any:
     return checked(as_real, **options)
 
 
-def flag() -> Any:
-    """A bool, False by default."""
-
-    return checked(lambda name, value: bool(as_flag(name, value)), default=False)
+def flag(default: bool = False) -> Any:
+    return checked(lambda name, value: bool(as_flag(name, value)), default=default)
 
 
 def params() -> Any:

@@ -317,6 +317,36 @@ class SegmentKind(IntEnum):
     SEGMENT_MIN_OR_ZERO = 201
 
 
+class SortKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
+    SORT = 0
+    SORT_BACKWARD = 1
+    ARGSORT = 2
+    MSORT = 3
+    MSORT_BACKWARD = 4
+    TOPK = 5
+    TOPK_BACKWARD = 6
+    KTHVALUE = 7
+    KTHVALUE_BACKWARD = 8
+    UNIQUE = 9
+    UNIQUE_CONSECUTIVE = 10
+    HISTOGRAM = 11
+    HISTOGRAMDD = 12
+    BINCOUNT = 13
+    SEARCHSORTED = 14
+    TOPK_AXIS = 220
+    TOPK_AXIS_BACKWARD = 221
+    TOPK_SEGMENTS = 222
+    SEARCHSORTED_ROWS = 240
+    ISIN_SORTED = 241
+    HISTOGRAM_EDGES = 242
+    HISTOGRAM_BINS = 243
+    HISTOGRAM_EDGES_BINS = 244
+    UNIQUE_RUNS = 245
+    UNIQUE_ELEMENTS = 246
+
+
 class IndexingKind(IntEnum):
     """Numbers from 200 up are ours."""
 
@@ -542,6 +572,15 @@ class GatedActivationKind(IntEnum):
     GEGLU = 3
 
 
+class RandomKind(IntEnum):
+    """Random arrays of RandomPlan."""
+
+    UNIFORM = 0
+    NORMAL = 1
+    BERNOULLI = 2
+    MULTINOMIAL = 3
+
+
 class LossKind(IntEnum):
     MSE = 0
     NLL = 1
@@ -577,3 +616,26 @@ class LossReduction(IntEnum):
 class CrossEntropyTargetKind(IntEnum):
     CLASS_INDEX = 0
     SOFT_PROB = 1
+
+
+class SamplerKind(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class PerRowSampler(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class SamplingKind(IntEnum):
+    """Ops on distributions of tokens. Numbers from 200 up are ours."""
+
+    TOKENS = 200
+    FILTER = 201
+    PENALTY = 202
+    SPECULATIVE = 203

@@ -61,6 +61,7 @@ LIMITS = {
 OTHERS = {
     ("sdpa", "flash_sdpa", "fa2_sdpa", "attention"): {"is_causal": "", "head_dim": ">= 1"},
     ("attention_paged",): {"is_causal": "", "page_size": ">= 1"},
+    ("attention_paged_latent",): {"d_v": "at most d_k"},
     ("flashinfer_merge",): dict.fromkeys(("num_index_sets", "seq_len", "num_heads", "head_dim"), ">= 1"),
     ("hyper_connection",): {"n_streams": "<= 31"},
 }

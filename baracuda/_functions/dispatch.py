@@ -42,7 +42,7 @@ from baracuda._functions.shape_rules.call_meta import (
 from baracuda._functions.shape_rules.infer import infer_shapes, parameters
 from baracuda._functions.spec import Argument, Spec, output_of
 from baracuda._library.loader import symbol_name
-from baracuda._library.op_table import Op, Row
+from baracuda._library.op_table import Op, Row, ops
 from baracuda._library.param import Param
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -376,7 +376,7 @@ class _Preparation:
             raise UnsupportedError("4-bit types have no arrays: use CastSubBytePlan")
         symbol = str(self.element)
         if symbol in spec.own_dtypes and (found := op_names(spec.patterns, "", symbol, output.symbol)):
-            return found
+            return tuple(sorted(found, key=_order_in_table))
         if is_chosen and symbol in spec.own_dtypes:
             targets = [d for d in spec.row.slots["U"] if op_names(spec.patterns, "", symbol, d)]
             raise UnsupportedError(f"dtype is {output}, must be one of {', '.join(targets)}")
@@ -409,9 +409,17 @@ class _Preparation:
                 raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}{of}")
         fields = {self._field(a): self.views[a.name] for a in self.spec.arrays if a.pointer}
         written = [self._field(out) for out in self._written()]
+        outs = zip(self.spec.outputs, self.outs) if self.has_out else ()
+        given = {
+            name: _framework(out).view(out, "out")
+            for name, out in [(self._field(output), out) for output, out in outs]
+            if name in written and out is not None and type(out) not in SCALARS
+        }
 
         def views_of(form: Form) -> dict[str, TensorRef | None]:
             made = {name: TensorRef(EMPTY_ADDRESS, (), form.kinds(name)[0]) for name in written}
+            if any([each.fits(given) for each in self.forms]):  # else `out` is refused later
+                made |= given
             return {name: {**fields, **made}.get(name) for each in self.forms for name in each.pointers}
 
         form = next((form for form in self.forms if form.fits(views_of(form))), self.forms[0])
@@ -582,11 +590,18 @@ class _Preparation:
 
     def _trims(self, row: Row) -> list[tuple[int, int]]:
         """NumPy results to cut to the number of rows that C counted, unless the caller gave a capacity."""
-        has_capacity = any([value is not None for value in self.numbers.values()])
+        capacities = [number.name for number in self.spec.numbers if number.default is None]
+        has_capacity = any([self.numbers[name] is not None for name in capacities])
         if self.has_out or has_capacity or self.framework is not NUMPY or not all(self.wanted):
             return []
         positions = {output.pointer: k for k, output in enumerate(self.spec.outputs)}
         return [(positions[name], positions[counter]) for name, counter in row.leaves.items() if counter]
+
+
+def _order_in_table(name: str) -> tuple[int, ...]:
+    """Positions of the index dtypes of an op in its row: the first one is the default of results."""
+    op = ops()[name]
+    return tuple([op.row.slots[slot].index(dtype) for slot, dtype in zip(op.row.slots, op.dtypes) if slot in "IO"])
 
 
 def _leading_part(view: TensorRef, shape: tuple[int, ...], axis: int) -> TensorRef:

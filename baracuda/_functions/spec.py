@@ -22,7 +22,7 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax", "sort")
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "softmax", "sort")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
@@ -43,6 +43,8 @@ PLAN_ONLY = (
     "flash_sdpa",
     "fa2_sdpa",
     "check_indices",
+    "topk_{T}",  # the functions use the rows along an axis
+    "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation
     "reduce_{F}_backward_{T} moments",  # one axis only
 )
@@ -132,6 +134,11 @@ class Spec:
     @property
     def row(self) -> Row:
         return self.rows[0]
+
+    @property
+    def described(self) -> Spec:
+        """The spec whose row documents the function: that of calls which are not batch-invariant, if it is another."""
+        return next((other for other in self.others if other.absent == ("batch_invariant",)), self)
 
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
         """The specs to try on a call, in order: rows with fewer arguments first, then rows of the same arguments with

@@ -43,6 +43,8 @@ FLAGS = (
     "include_last_offset",
     "aligns_ends",
     "is_base2",
+    "largest",
+    "sorted",
 )
 # Numbers that C takes in arrays, by C's names.
 MOVES = {
@@ -144,7 +146,8 @@ def numbers_of(spec, problem):
         elif number.name == "keepdims":
             value = True
         elif number.name == "size":
-            value = value if spec.layout in ("accumulated", "unfold") else problem.host["output_shape"]
+            of_axis = spec.layout in ("accumulated", "unfold", "topk_backward")
+            value = value if of_axis else problem.host["output_shape"]
         elif number.number == "inv_tau":
             value = 1 / value
         elif number.number == "mode":

@@ -97,7 +97,12 @@ def draw_host(rng, row) -> tuple[dict, dict]:
     axis_scalars = {}
     for p in row.pointers:
         if indexed := INDEXED.search(p.shape):
-            axis_scalars = {indexed[1]: int(rng.integers(0, 9)), indexed[2]: int(rng.integers(0, max(len(shape), 1)))}
+            axis_scalars.setdefault(indexed[2], int(rng.integers(0, max(len(shape), 1))))
+            axis_scalars.setdefault(indexed[1], int(rng.integers(0, 9)))
+    if "rows_shape" in host:  # 1 along the axis, where operands have axis_len or k elements
+        axis = next(axis_scalars[p.name] for p in row.problem if p.role == "axis")
+        shape[axis : axis + 1] = host["rows_shape"][axis : axis + 1] = [1] * (axis < len(shape))
+        axis_scalars["k"] = int(rng.integers(0, axis_scalars["axis_len"] + 1))
     for p in (p for p in row.pointers if f"stride_{p.name}" in names):
         own = indexed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, axis_scalars)
         wide = [e * f for e, f in zip(own, repeats)] if repeats and "repeats" in p.shape else own

@@ -197,6 +197,7 @@ def _accumulator_dtype(dtype: Any) -> Any:
 # Functions with a gradient in the op table -> composite gradients of their further arguments.
 SEPARATE: dict[str, dict[str, CompositeGradient]] = {
     "embedding_bag_weighted": {"per_sample_weights": CompositeGradient(_bag_weights, ("weight", "indices", "offsets"))},
+    "dropout": {"residual": CompositeGradient(lambda _, given: given["dy"], (), (), ("residual",))},
     "sigmoid_focal_loss": {"target": CompositeGradient(_focal, ("x", "target"))},
     **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
 }

@@ -31,7 +31,7 @@ BK_COLD inline Status require_extents(std::initializer_list<NamedExtent> extents
 template <class T>
 struct MergedStates {
     using C = compute_t<T>;
-    static constexpr int kLanes = kVectorLanes<T>;
+    static constexpr int kLanes = kVectorLanes<T>, kAhead = 4;  // kAhead: states whose loads are in flight
 
     int64_t count, rows, heads, head_dim;
     int64_t state, row;
@@ -66,12 +66,45 @@ struct MergedStates {
     };
     BK_HD Total total(int64_t n, int64_t h) const {
         Total t{-kInfinity<float>, 0};
-        for (int64_t s = 0; s < count; ++s) {
-            const float one = lse_of(s, n, h);
-            if (has_keys(one) && !(t.largest >= one)) t.largest = one;
+        for (int64_t s = 0; s < count; s += kAhead) {
+            float some[kAhead];
+            load_lse(some, s, n, h);
+            BK_UNROLL
+            for (int u = 0; u < kAhead; ++u)
+                if (has_keys(some[u]) && !(t.largest >= some[u])) t.largest = some[u];
         }
-        for (int64_t s = 0; s < count; ++s) t.sum += weight(lse_of(s, n, h), t.largest);
+        for (int64_t s = 0; s < count; s += kAhead) {
+            float some[kAhead];
+            load_lse(some, s, n, h);
+            BK_UNROLL
+            for (int u = 0; u < kAhead; ++u) t.sum += weight(some[u], t.largest);
+        }
         return t;
+    }
+
+    // Of states [s, s + kAhead); those behind the last one have no keys.
+    BK_HD void load_lse(float (&to)[kAhead], int64_t s, int64_t n, int64_t h) const {
+        BK_UNROLL
+        for (int u = 0; u < kAhead; ++u) to[u] = s + u < count ? lse_of(s + u, n, h) : -kInfinity<float>;
+    }
+
+    // Adds the weighted vectors of all states, from element `begin` of a head on.
+    BK_HD void add_vectors(C (&sum)[kLanes], int64_t n, int64_t h, int64_t begin, float largest) const {
+        for (int64_t s = 0; s < count; s += kAhead) {
+            float some[kAhead];
+            load_lse(some, s, n, h);
+            Vec<T, kLanes> vectors[kAhead]{};
+            BK_UNROLL
+            for (int u = 0; u < kAhead; ++u)
+                if (has_keys(some[u])) vectors[u] = load<kLanes>(value_of(s + u, n, h) + begin);
+            BK_UNROLL
+            for (int u = 0; u < kAhead; ++u) {
+                const C factor = weight(some[u], largest);
+                if (factor == 0) continue;
+                BK_UNROLL
+                for (int lane = 0; lane < kLanes; ++lane) sum[lane] += factor * widen(vectors[u].lane[lane]);
+            }
+        }
     }
 };
 
@@ -91,17 +124,12 @@ struct MergeJob {
             const int lanes = static_cast<int>(p.head_dim - begin < kLanes ? p.head_dim - begin : kLanes);
             const auto total = p.total(n, h);
             C sum[kLanes] = {};
-            for (int64_t s = 0; s < p.count; ++s) {
+            if (p.has_vectors) p.add_vectors(sum, n, h, begin, total.largest);
+            for (int64_t s = 0; s < p.count && !p.has_vectors; ++s) {
                 const C weight = p.weight(p.lse_of(s, n, h), total.largest);
                 if (weight == 0) continue;
                 const T* v = p.value_of(s, n, h) + begin;
-                if (p.has_vectors) {
-                    const Vec<T, kLanes> vector = load<kLanes>(v);
-                    BK_UNROLL
-                    for (int lane = 0; lane < kLanes; ++lane) sum[lane] += weight * widen(vector.lane[lane]);
-                } else {
-                    for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
-                }
+                for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * widen(v[lane]);
             }
             T* y = p.y + (n * p.heads + h) * p.head_dim + begin;
             if (p.has_vectors) {

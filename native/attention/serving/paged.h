@@ -144,12 +144,69 @@ struct AttentionPaged {
         return paged_forward_workspace<T, KV>(problem(nullptr, nullptr, nullptr, offsets, offsets, offsets,
                                                       total_q == batch ? nullptr : offsets, nullptr, nullptr));
     }
-    Status run(const T* q, const KV* k_cache, const KV* v_cache, const int32_t* page_ids, const int32_t* page_offsets,
-               const int32_t* last_page_len, const int32_t* q_offsets, T* y, float* lse, const Launch& launch) const {
+    Status check_rows(const int32_t* q_offsets) const {
         if (q_offsets == nullptr && total_q != batch)
             return fail(Status::kInvalidProblem, "q_offsets is NULL, but total_q, %d, is not batch, %d", total_q, batch);
+        return Status::kOk;
+    }
+    Status run(const T* q, const KV* k_cache, const KV* v_cache, const int32_t* page_ids, const int32_t* page_offsets,
+               const int32_t* last_page_len, const int32_t* q_offsets, T* y, float* lse, const Launch& launch) const {
+        BK_TRY(check_rows(q_offsets));
         return paged_forward<T, KV>(launch,
                                     problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse));
+    }
+};
+
+// 8-bit keys and values with a factor for each slot of a head: those that paged_kv_append_quantized_{T}_{U} stores.
+template <class T, class KV>
+struct AttentionPagedQuantized : AttentionPaged<T, KV> {
+    Status run(const T* q, const KV* k_cache, const KV* v_cache, const float* k_scales, const float* v_scales,
+               const int32_t* page_ids, const int32_t* page_offsets, const int32_t* last_page_len, const int32_t* q_offsets,
+               T* y, float* lse, const Launch& launch) const {
+        BK_TRY(this->check_rows(q_offsets));
+        auto p = this->problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse);
+        const int64_t page = this->page_size;
+        p.k_scales = {k_scales, this->kv_heads * page, page, 1};
+        p.v_scales = {v_scales, this->kv_heads * page, page, 1};
+        return paged_forward<T, KV>(launch, p);
+    }
+};
+
+// One head of keys, whose first d_v elements are the values: multi-head latent attention.
+template <class T>
+struct AttentionPagedLatent {
+    int32_t batch;
+    int32_t total_q;
+    int32_t num_pages;
+    int32_t page_size;
+    int32_t num_page_ids;
+    int32_t heads;
+    int32_t d_k;
+    int32_t d_v;
+    float scale;
+    int32_t is_causal;
+    int32_t window;
+    float softcap;
+    int32_t is_base2;
+
+    AttentionPaged<T, T> paged() const {
+        return {batch, total_q, num_pages, page_size, num_page_ids, heads,   1,
+                d_k,   d_v,     scale,     is_causal, window,       softcap, is_base2};
+    }
+    int64_t offset_count() const { return paged().offset_count(); }
+    Work work() const { return paged().work(); }
+    Status check() const {
+        BK_TRY(paged().check());
+        if (d_v > d_k) return fail(Status::kInvalidProblem, "d_v is %d, must be at most d_k, %d", d_v, d_k);
+        return Status::kOk;
+    }
+    size_t workspace_size() const { return paged().workspace_size(); }
+    Status run(const T* q, const T* cache, const int32_t* page_ids, const int32_t* page_offsets, const int32_t* last_page_len,
+               const int32_t* q_offsets, T* y, float* lse, const Launch& launch) const {
+        BK_TRY(paged().check_rows(q_offsets));
+        auto p = paged().problem(q, cache, cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse);
+        p.v = p.k;
+        return paged_forward<T, T>(launch, p);
     }
 };
 

@@ -20,6 +20,8 @@ DecodeMma<T, KV> plan_decode(const AttentionForward<T, KV>& p) {
     DecodeMma<T, KV> g{};
     g.p = p;
     g.tiles = static_cast<int>(ceil_div<int64_t>(p.lengths.q_len * (p.heads / p.kv_heads), kDecodeTile));
+    g.group = static_cast<int>(p.heads / p.kv_heads);
+    g.kv_heads = static_cast<int>(p.kv_heads);
     g.copies_k = copies_rows(p.k);
     g.copies_v = copies_rows(p.v);
     const int64_t rows = p.lengths.q_len * (p.heads / p.kv_heads);

@@ -16,6 +16,7 @@
 #include "attention/sm80/score_rules.cuh"
 #include "attention/sm80/softmax.cuh"
 #include "attention/sm80/tile.cuh"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -25,6 +26,7 @@ template <class T, class KV>
 struct DecodeMma {
     AttentionForward<T, KV> p;
     int tiles;                             // of 16 rows
+    int group, kv_heads;                   // query heads of a key head, key heads
     int split_keys;                        // keys of a split; 0: a split has its share of the tile's keys
     bool copies_k, copies_v, is_one_page;  // is_one_page: the keys of a chunk are adjacent
     FastDiv<uint32_t> page_size;
@@ -33,11 +35,13 @@ struct DecodeMma {
 
 template <class KV, int kWidth>
 struct DecodeShape {
-    static constexpr bool kIsFp8 = sizeof(KV) == 1;
-    static constexpr int kTile = kChunk * kWidth * static_cast<int>(sizeof(KV)), kStageBytes = 2 * kTile;
-    static constexpr int kRingBytes = 64 << 10;
-    static constexpr int kWarps = 4 * 2 * kStageBytes <= kRingBytes ? 4 : 2;
-    static constexpr int kFitting = kRingBytes / (kWarps * kStageBytes), kStages = kFitting < 4 ? kFitting : 4;
+    static constexpr bool kIs8Bit = sizeof(KV) == 1;
+    static constexpr int kTile = kChunk * kWidth * static_cast<int>(sizeof(KV));
+    static constexpr int kScaleBytes = kIs8Bit ? 2 * kChunk * static_cast<int>(sizeof(float)) : 0;  // of keys and values
+    static constexpr int kStageBytes = 2 * kTile + kScaleBytes;
+    static constexpr int kRingBytes = 64 << 10;  // of tiles
+    static constexpr int kWarps = 4 * 2 * 2 * kTile <= kRingBytes ? 4 : 2;
+    static constexpr int kFitting = kRingBytes / (kWarps * 2 * kTile), kStages = kFitting < 4 ? kFitting : 4;
     static constexpr int kThreads = 32 * kWarps, kWarpBytes = kStages * kStageBytes;
     static constexpr int kQueryBytes = kDecodeTile * kWidth * 2;
     static constexpr int kStateBytes = kWarps * kDecodeTile * 2 * static_cast<int>(sizeof(float));
@@ -45,9 +49,19 @@ struct DecodeShape {
     static_assert(kDecodeTile * kWidth * 4 <= kWarpBytes, "a warp's output fits where its stages were");
 };
 
+// Two elements of f16 as two of T.
+template <class T>
+BK_DEVICE uint32_t halves_to(uint32_t halves) {
+    if constexpr (std::is_same_v<T, f16>)
+        return halves;
+    else
+        return pack_pair<T>(widen(f16{static_cast<uint16_t>(halves)}), widen(f16{static_cast<uint16_t>(halves >> 16)}));
+}
+
 // Two 8-bit elements, the lower or upper half of a word, as two of T.
 template <class T, class KV>
 BK_DEVICE uint32_t widen_pair(uint32_t word, int half) {
+    if constexpr (std::is_same_v<KV, int8_t>) return halves_to<T>(int8_to_f16x2(word, half));
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
     uint32_t halves;
     const uint16_t two = static_cast<uint16_t>(half == 0 ? word : word >> 16);
@@ -58,30 +72,29 @@ BK_DEVICE uint32_t widen_pair(uint32_t word, int half) {
 #else
     const uint32_t halves = fp8_to_f16x2<KV>(word, half);
 #endif
-    if constexpr (std::is_same_v<T, f16>)
-        return halves;
-    else
-        return pack_pair<T>(widen(f16{static_cast<uint16_t>(halves)}), widen(f16{static_cast<uint16_t>(halves >> 16)}));
+    return halves_to<T>(halves);
 }
 
 template <class T, class KV, int kWidth>
 class DecodeBlock {
     using Shape = DecodeShape<KV, kWidth>;
     static constexpr int kSteps = kWidth / 16, kTiles = kWidth / 8, kVectors = kWidth * static_cast<int>(sizeof(KV)) / 16;
+    static constexpr int kLanes = 16 / static_cast<int>(sizeof(KV));
 
 public:
-    BK_DEVICE DecodeBlock(const DecodeMma<T, KV>& g, char* shared, const QueryRows& queries, const Sequence& s, int first_row,
-                          int64_t item, int split)
+    BK_DEVICE DecodeBlock(const DecodeMma<T, KV>& g, char* shared, const QueryRows& queries, const Sequence& s, int kv_head,
+                          int first_row, int64_t item, int split)
         : g_(g),
           queries_(queries),
           band_(g.p.rules.band, s),
-          keys_(g.p.k, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
-          values_(g.p.v, g.p.lengths, g.page_size, s, queries.b, g.p.kv_head_of(queries.head)),
+          keys_(g.p.k, g.p.lengths, g.page_size, s, queries.b, kv_head),
+          values_(g.p.v, g.p.lengths, g.page_size, s, queries.b, kv_head),
           first_row_(first_row),
           item_(item),
           split_(split),
           warp_(static_cast<int>(threadIdx.x) / 32),
           lane_(static_cast<int>(threadIdx.x) % 32),
+          scales_(lane_ < kChunk ? g.p.k_scales : g.p.v_scales, g.p.lengths, g.page_size, s, queries.b, kv_head),
           ring_(shared + warp_ * Shape::kWarpBytes),
           rings_(shared),
           q_(reinterpret_cast<uint4*>(shared + Shape::kWarps * Shape::kWarpBytes)),
@@ -94,15 +107,16 @@ public:
         end_ = (band_.keys.end + kChunk - 1) / kChunk;
         int chunk = band_.keys.first / kChunk + warp_;
         find_page(chunk);
-#pragma unroll
+        clear_padding();
+#pragma unroll 1
         for (int stage = 0; stage < Shape::kStages - 1; ++stage) load(chunk + stage * Shape::kWarps, stage);
-        load_queries();
         for (int half = 0; half < 2; ++half) {
             const int row = min(first_row_ + lane_ / 4 + 8 * half, queries_.rows - 1);
             at_.query[half] = queries_.query(row);
-            at_.head[half] = queries_.head_of(row);
+            at_.head[half] = queries_.head + row - at_.query[half] * queries_.group;
         }
         at_.b = queries_.b;
+        load_queries();
         clear(output_);
         __syncthreads();
         int stage = 0, next = Shape::kStages - 1;
@@ -128,16 +142,25 @@ private:
         slot_ = static_cast<int>(at.remainder);
     }
 
-    // Copies a chunk of whole rows: lanes have a vector each of the same few rows, then of the next ones.
-    BK_DEVICE void copy_whole(char* to, const KV* first, int64_t pitch) const {
+    // Copies a chunk of rows of `vectors` 16-byte vectors: lanes have a vector each of the same few rows, then of the next
+    // ones. The vectors behind a row's end keep the zeros of clear_padding().
+    BK_DEVICE void copy_rows(char* to, const KV* first, int64_t pitch, int vectors) const {
         constexpr int kRows = 32 / kVectors;
         static_assert(32 % kVectors == 0 && kChunk % kRows == 0, "a copy of the warp has whole rows");
         const int row = lane_ / kVectors, vector = lane_ % kVectors;
+        if (vector >= vectors) return;
         const char* from = reinterpret_cast<const char*>(first + row * pitch) + vector * 16;
         const int64_t step = kRows * pitch * static_cast<int64_t>(sizeof(KV));
 #pragma unroll
         for (int i = 0; i < kChunk / kRows; ++i, from += step)
             start_copy_16(to + swizzled<kVectors>(row + i * kRows, vector), from, 16);
+    }
+
+    // Zeros for the columns behind d_k and d_v, which copy_rows() leaves alone.
+    BK_DEVICE void clear_padding() const {
+        if (g_.p.d_k == kWidth && g_.p.d_v == kWidth) return;
+        for (int i = lane_; i < Shape::kWarpBytes / 16; i += 32) reinterpret_cast<uint4*>(ring_)[i] = uint4{0, 0, 0, 0};
+        __syncwarp();
     }
 
     template <class Rows>
@@ -151,12 +174,27 @@ private:
             rows.data +
             (g_.p.lengths.page_ids == nullptr ? j0 * rows.view.row : page_ * rows.view.batch + slot_ * rows.view.row);
         const int count = keys_.k_len - j0;
-        if (by_copies && width == kWidth && count >= kChunk) {
-            copy_whole(to, first, rows.view.row);
+        if (by_copies && width % kLanes == 0 && count >= kChunk) {
+            copy_rows(to, first, rows.view.row, static_cast<int>(width) / kLanes);
             return;
         }
         fill_tile<kChunk, kWidth, 32>(to, lane_, static_cast<int>(width), by_copies, rows.view.data,
                                       [&](int r) { return r < count ? first + r * rows.view.row : nullptr; });
+    }
+
+    BK_DEVICE void load_scales(char* to, int j0) const {
+        if (scales_.view.data == nullptr) return;
+        const int j = j0 + lane_ % kChunk;
+        const float* from = scales_.view.data;
+        if (j < scales_.k_len) {
+            if (!g_.is_one_page)
+                from = scales_.row(j);
+            else if (g_.p.lengths.page_ids == nullptr)
+                from = scales_.data + j * scales_.view.row;
+            else
+                from = scales_.data + (page_ * scales_.view.batch + (slot_ + lane_ % kChunk) * scales_.view.row);
+        }
+        start_copy_4(to + lane_ * 4, from, j < scales_.k_len);
     }
 
     BK_DEVICE void load(int chunk, int stage) {
@@ -164,27 +202,32 @@ private:
             char* const to = ring_ + stage * Shape::kStageBytes;
             load_tile(to, keys_, chunk * kChunk, g_.p.d_k, g_.copies_k);
             load_tile(to + Shape::kTile, values_, chunk * kChunk, g_.p.d_v, g_.copies_v);
+            if constexpr (Shape::kIs8Bit) load_scales(to + 2 * Shape::kTile, chunk * kChunk);
             find_page(chunk + Shape::kWarps);
         }
         end_copy_group();
     }
 
-    // Elements column and column + 1 of query row r of the tile.
-    BK_DEVICE uint32_t query_pair(int r, int column) const {
-        const int row = first_row_ + r, d_k = static_cast<int>(g_.p.d_k);
-        if (row >= queries_.rows) return 0;
-        const T* const q = g_.p.q.at(queries_.b, queries_.head_of(row), queries_.begin + queries_.query(row));
+    // Elements column and column + 1 of a query row of d_k.
+    BK_DEVICE static uint32_t query_pair(const T* q, int column, int d_k) {
         const uint32_t low = column < d_k ? q[column].bits : 0, high = column + 1 < d_k ? q[column + 1].bits : 0;
         return low | high << 16;
     }
 
-    // Stores the fragments of all queries, a vector for each step and lane.
+    // Stores the fragments of all queries, a vector for each step and lane. Rows behind the last one repeat it.
     BK_DEVICE void load_queries() {
-        constexpr int kFirst = Shape::kIsFp8 ? 4 : 2, kSecond = Shape::kIsFp8 ? 2 : 8;
-        for (int step = warp_; step < kSteps; step += Shape::kWarps) {
-            const int row = lane_ / 4, column = 16 * step + lane_ % 4 * kFirst;
-            q_[step * 32 + lane_] = uint4{query_pair(row, column), query_pair(row + 8, column),
-                                          query_pair(row, column + kSecond), query_pair(row + 8, column + kSecond)};
+        const T *const q = g_.p.q.at(queries_.b, at_.head[0], queries_.begin + at_.query[0]), *const q8 = g_.p.q.at(
+                                                                                                  queries_.b, at_.head[1],
+                                                                                                  queries_.begin +
+                                                                                                      at_.query[1]);
+        const int d_k = static_cast<int>(g_.p.d_k);
+        constexpr int kFirst = Shape::kIs8Bit ? 4 : 2, kSecond = Shape::kIs8Bit ? 2 : 8;
+#pragma unroll
+        for (int i = 0; i < kSteps / Shape::kWarps; ++i) {
+            const int step = i * Shape::kWarps + warp_;
+            const int column = 16 * step + lane_ % 4 * kFirst;
+            q_[step * 32 + lane_] = uint4{query_pair(q, column, d_k), query_pair(q8, column, d_k),
+                                          query_pair(q, column + kSecond, d_k), query_pair(q8, column + kSecond, d_k)};
         }
     }
 
@@ -196,7 +239,7 @@ private:
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
             uint32_t words[4];
-            if constexpr (!Shape::kIsFp8) {
+            if constexpr (!Shape::kIs8Bit) {
                 ldmatrix_x4(words, keys + matrix_offset(2 * step));
                 multiply_step(scores, step, {words[0], words[2]}, {words[1], words[3]});
             } else if (step % 2 == 0) {
@@ -229,7 +272,7 @@ private:
 #pragma unroll
         for (int n = 0; n < kSteps; ++n) {
             uint32_t words[4];
-            if constexpr (!Shape::kIsFp8) {
+            if constexpr (!Shape::kIs8Bit) {
                 ldmatrix_x4_trans(words, values + matrix_offset(2 * n));
                 const uint32_t first[2] = {words[0], words[1]}, second[2] = {words[2], words[3]};
                 Mma<T>::run(output_[2 * n], a, first);
@@ -249,15 +292,23 @@ private:
     }
 
     BK_DEVICE int column_of(int tile, int v) const {
-        if constexpr (Shape::kIsFp8)
+        if constexpr (Shape::kIs8Bit)
             return tile / 2 * 16 + (lane_ % 4 * 2 + v) * 2 + tile % 2;
         else
             return tile * 8 + lane_ % 4 * 2 + v;
     }
 
+    // Multiplies the columns by the factors of their keys.
+    BK_DEVICE void multiply_scales(float (&scores)[2][4], const char* scales) const {
+        const float* const own = reinterpret_cast<const float*>(scales) + lane_ % 4 * 2;
+        each_element(scores, [&](int n, int v, float x) { return x * own[8 * n + v % 2]; });
+    }
+
     BK_DEVICE void add_chunk(int j0, const char* stage) {
         float scores[2][4], none[1][4];
         multiply_queries(scores, stage);
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.k_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile);
         at_.key = j0 + lane_ % 4 * 2;
         apply_score_rules<T, false>(g_.p.rules, at_.query[1], keys_.k_len - 1, at_, scores, none);
         each_element(scores, [&](int n, int v, float score) {
@@ -271,6 +322,8 @@ private:
                 for (int v = 0; v < 4; ++v) output_[n][v] *= factor[v / 2];
         }
         if (g_.p.rules.dropout.probability > 0) apply_dropout(g_.p.rules.dropout, *g_.p.rules.dropout.seed, at_, scores);
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.v_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile + Shape::kScaleBytes / 2);
         multiply_values(scores, stage + Shape::kTile);
     }
 
@@ -294,7 +347,15 @@ private:
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-                for (int v = 0; v < 2; ++v) to[column_of(n, v)] = output_[n][2 * half + v] * factor;
+                for (int v = 0; v < 2; ++v) output_[n][2 * half + v] *= factor;
+#pragma unroll
+            for (int n = 0; n < kTiles; ++n) {
+                if constexpr (Shape::kIs8Bit) {
+                    to[column_of(n, 0)] = output_[n][2 * half], to[column_of(n, 1)] = output_[n][2 * half + 1];
+                } else {
+                    store(to + column_of(n, 0), Vec<float, 2>{{output_[n][2 * half], output_[n][2 * half + 1]}});
+                }
+            }
         }
         __syncthreads();
 #pragma unroll 1
@@ -347,6 +408,7 @@ private:
     const int first_row_;
     const int64_t item_;
     const int split_, warp_, lane_;
+    const KeyRows<float> scales_;  // of keys in the lower half of the warp, of values in the upper one
     char *const ring_, *const rings_;
     uint4* const q_;
     float* const states_;
@@ -361,20 +423,21 @@ __global__ void __launch_bounds__(DecodeShape<KV, kWidth>::kThreads)
     attention_decode_kernel(const __grid_constant__ DecodeMma<T, KV> g) {
     BK_LAUNCH_SHARED(uint4, shared);
     using Shape = DecodeShape<KV, kWidth>;
-    const int group = static_cast<int>(g.p.heads / g.p.kv_heads);
+    const int group = g.group;
     unsigned index = blockIdx.x;
     const int split = static_cast<int>(index % static_cast<unsigned>(g.partials.splits));
     index /= static_cast<unsigned>(g.partials.splits);
     const int tile = static_cast<int>(index % static_cast<unsigned>(g.tiles)),
-              set = static_cast<int>(index / static_cast<unsigned>(g.tiles)), kv_heads = static_cast<int>(g.p.kv_heads);
-    const int b = set / kv_heads;
+              set = static_cast<int>(index / static_cast<unsigned>(g.tiles));
+    const int b = set / g.kv_heads, kv_head = set % g.kv_heads;
+    allow_next_kernel();
     const Sequence s = sequence_of(g.p.lengths, b);
-    const QueryRows queries{b, set % kv_heads * group, group, static_cast<int>(s.q_len) * group, static_cast<int>(s.q_begin)};
+    const QueryRows queries{b, kv_head * group, group, static_cast<int>(s.q_len) * group, static_cast<int>(s.q_begin)};
     if (tile == 0 && split == 0)
         store_unowned_rows(g.p, b, queries.head, group, static_cast<int>(threadIdx.x), Shape::kThreads);
     const int first_row = tile * kDecodeTile;
     if (first_row >= queries.rows) return;
-    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, first_row, int64_t{index}, split).run();
+    DecodeBlock<T, KV, kWidth>(g, reinterpret_cast<char*>(shared), queries, s, kv_head, first_row, int64_t{index}, split).run();
 }
 
 }  // namespace bk::sm80

@@ -13,6 +13,7 @@
 #include "attention/sm80/score_rules.cuh"
 #include "attention/sm80/softmax.cuh"
 #include "attention/sm80/tile.cuh"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -22,6 +23,7 @@ template <class T>
 struct ForwardMma {
     AttentionForward<T> p;
     int group;       // query heads that share a tile
+    int kv_group;    // query heads of a key head
     int tiles;       // row tiles of `group` heads
     int sets;        // batch * heads / group
     int section;     // sets whose tiles run at the same time, so that their keys stay in L2; 0: in the order of items
@@ -57,7 +59,7 @@ class ForwardBlock {
     static constexpr int kRowTiles = Shape::kRowTiles, kKeys = Shape::kKeys;
 
 public:
-    BK_DEVICE ForwardBlock(const ForwardMma<T>& g, char* shared, ForwardState* state, const Sequence& s, int b, int head)
+    BK_DEVICE ForwardBlock(const ForwardMma<T>& g, char* shared, ForwardState* state, const Sequence& s, int b, int kv_head)
         : g_(g),
           queries_(state->queries),
           band_(state->band),
@@ -65,8 +67,8 @@ public:
           q_(shared),
           k_(shared + Shape::kQBytes),
           v_(k_ + Shape::kKBytes),
-          keys_(g.p.k, g.p.lengths, g.page_size, s, b, g.p.kv_head_of(head)),
-          values_(g.p.v, g.p.lengths, g.page_size, s, b, g.p.kv_head_of(head)),
+          keys_(g.p.k, g.p.lengths, g.page_size, s, b, kv_head),
+          values_(g.p.v, g.p.lengths, g.page_size, s, b, kv_head),
           thread_(static_cast<int>(threadIdx.x)) {}
 
     BK_DEVICE void run() {
@@ -302,10 +304,9 @@ private:
     RowState state_[kRowTiles][2];
 };
 
-template <class T, int kDk, int kDv, bool kIsGeneral>
-__global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __grid_constant__ ForwardMma<T> g) {
-    BK_LAUNCH_SHARED(uint4, shared);
-    using Shape = ForwardShape<kDk, kDv, kIsGeneral>;
+// Finds the block's row tile of `rows_of_tile` rows and stores what its threads share. False behind the last row.
+template <class T>
+BK_DEVICE bool find_row_tile(const ForwardMma<T>& g, int rows_of_tile, int threads, ForwardState* state, Sequence* sequence) {
     unsigned index = blockIdx.x;
     const int split = static_cast<int>(index % static_cast<unsigned>(g.partials.splits));
     index /= static_cast<unsigned>(g.partials.splits);
@@ -321,23 +322,33 @@ __global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __gri
     }
     const int sets_of_batch = static_cast<int>(g.p.heads) / g.group;
     const int b = set / sets_of_batch;
-    const Sequence s = sequence_of(g.p.lengths, b);
+    const Sequence s = *sequence = sequence_of(g.p.lengths, b);
     const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
                             static_cast<int>(s.q_begin)};
-    if (tile == 0 && split == 0) store_unowned_rows(g.p, b, queries.head, g.group, static_cast<int>(threadIdx.x), kThreads);
-    const int first_row = tile * Shape::kRows;
-    if (first_row >= queries.rows) return;
-    char* const tiles = reinterpret_cast<char*>(shared);
-    ForwardState* const state = reinterpret_cast<ForwardState*>(tiles + Shape::kBytes - kStateBytes);
+    if (tile == 0 && split == 0) store_unowned_rows(g.p, b, queries.head, g.group, static_cast<int>(threadIdx.x), threads);
+    const int first_row = tile * rows_of_tile;
+    if (first_row >= queries.rows) return false;
     if (threadIdx.x == 0) {
         KeyBand band(g.p.rules.band, s);
         const Span seen =
-            band.of_rows(queries.query(first_row), queries.query(min(first_row + Shape::kRows, queries.rows) - 1));
+            band.of_rows(queries.query(first_row), queries.query(min(first_row + rows_of_tile, queries.rows) - 1));
         band.keys = split_of(seen, split, g.partials.splits, g.split_keys);
         *state = {queries, band, first_row, split, static_cast<int64_t>(set) * g.tiles + tile, {}, {}};
     }
     __syncthreads();
-    ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, b, queries.head).run();
+    allow_next_kernel();
+    return true;
+}
+
+template <class T, int kDk, int kDv, bool kIsGeneral>
+__global__ void __launch_bounds__(kThreads) attention_forward_kernel(const __grid_constant__ ForwardMma<T> g) {
+    BK_LAUNCH_SHARED(uint4, shared);
+    using Shape = ForwardShape<kDk, kDv, kIsGeneral>;
+    char* const tiles = reinterpret_cast<char*>(shared);
+    ForwardState* const state = reinterpret_cast<ForwardState*>(tiles + Shape::kBytes - kStateBytes);
+    Sequence s;
+    if (!find_row_tile(g, Shape::kRows, kThreads, state, &s)) return;
+    ForwardBlock<T, kDk, kDv, kIsGeneral>(g, tiles, state, s, state->queries.b, state->queries.head / g.kv_group).run();
 }
 
 }  // namespace bk::sm80

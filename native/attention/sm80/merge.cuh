@@ -9,6 +9,7 @@
 
 #include "attention/sm80/softmax.cuh"
 #include "core/abi/launch.h"
+#include "core/intrinsics/dependent_launch.cuh"
 
 namespace bk::sm80 {
 
@@ -36,6 +37,7 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     const Sequence s = sequence_of(g.lengths, b);
     const QueryRows queries{b, set % sets_of_batch * g.group, g.group, static_cast<int>(s.q_len) * g.group,
                             static_cast<int>(s.q_begin)};
+    wait_for_previous_kernel();  // in every block: what comes behind this kernel waits for it alone
     if (row >= queries.rows) return;
     const int64_t part0 = g.partials.index(item, r);
     const int i = queries.query(row), h = queries.head_of(row);
@@ -47,38 +49,43 @@ __global__ void __launch_bounds__(kMergeThreads) attention_merge_kernel(const __
     const float base = state.max == -kInfinity<float> ? 0.0f : state.max;
     for (int part = lane; part < splits; part += 32) state.sum += math::half::exp2(log2_sum[part] - base);
     for (int distance = 16; distance > 0; distance /= 2) state.sum += __shfl_xor_sync(kAllLanes, state.sum, distance);
-    float own[kMergeColumns / 32] = {};
-    const float* const output = g.partials.output + part0 * g.d_v;
-#pragma unroll 1
-    for (int first = warp; first < splits; first += kMergeWarps * kMergeLoads) {
-        float weight[kMergeLoads], value[kMergeLoads][kMergeColumns / 32];
-#pragma unroll
-        for (int u = 0; u < kMergeLoads; ++u) {
-            const int part = first + u * kMergeWarps;
-            weight[u] = part < splits ? math::half::exp2(log2_sum[part] - base) : 0.0f;
-#pragma unroll
-            for (int c = 0; c < kMergeColumns / 32; ++c) {
-                const bool is_there = weight[u] != 0 && lane + 32 * c < g.d_v;
-                value[u][c] = is_there ? output[int64_t{part} * g.d_v + lane + 32 * c] : 0.0f;
-            }
-        }
-#pragma unroll
-        for (int u = 0; u < kMergeLoads; ++u)
-#pragma unroll
-            for (int c = 0; c < kMergeColumns / 32; ++c) own[c] += weight[u] * value[u][c];
-    }
-#pragma unroll
-    for (int c = 0; c < kMergeColumns / 32; ++c) sums[warp][lane + 32 * c] = own[c];
     float factor = 1;
     if (g.sinks != nullptr) factor = state.add_sink(g.sinks[h]);
     const bool is_empty = state.is_empty();
-    __syncthreads();
     T* const y = g.y.at(b, h, s.q_begin + i);
-    for (int x = thread; x < g.d_v; x += kMergeThreads) {
-        const float sum = ((sums[0][x] + sums[1][x]) + sums[2][x]) + sums[3][x];
-        y[x] = narrow<T>(is_empty ? 0 : sum * (factor / state.sum));
-    }
     if (thread == 0) store_lse<T>(g.lse, b, h, s.q_begin + i, state.log2_sum(), is_empty);
+#pragma unroll 1
+    for (int column = 0; column < g.d_v; column += kMergeColumns) {
+        const int width = min(g.d_v - column, kMergeColumns);
+        float own[kMergeColumns / 32] = {};
+        const float* const output = g.partials.output + part0 * g.d_v + column;
+        if (column > 0) __syncthreads();
+#pragma unroll 1
+        for (int first = warp; first < splits; first += kMergeWarps * kMergeLoads) {
+            float weight[kMergeLoads], value[kMergeLoads][kMergeColumns / 32];
+#pragma unroll
+            for (int u = 0; u < kMergeLoads; ++u) {
+                const int part = first + u * kMergeWarps;
+                weight[u] = part < splits ? math::half::exp2(log2_sum[part] - base) : 0.0f;
+#pragma unroll
+                for (int c = 0; c < kMergeColumns / 32; ++c) {
+                    const bool is_there = weight[u] != 0 && lane + 32 * c < width;
+                    value[u][c] = is_there ? output[int64_t{part} * g.d_v + lane + 32 * c] : 0.0f;
+                }
+            }
+#pragma unroll
+            for (int u = 0; u < kMergeLoads; ++u)
+#pragma unroll
+                for (int c = 0; c < kMergeColumns / 32; ++c) own[c] += weight[u] * value[u][c];
+        }
+#pragma unroll
+        for (int c = 0; c < kMergeColumns / 32; ++c) sums[warp][lane + 32 * c] = own[c];
+        __syncthreads();
+        for (int x = thread; x < width; x += kMergeThreads) {
+            const float sum = ((sums[0][x] + sums[1][x]) + sums[2][x]) + sums[3][x];
+            y[column + x] = narrow<T>(is_empty ? 0 : sum * (factor / state.sum));
+        }
+    }
 }
 
 // `items` row tiles of `tile_rows` rows, `tiles` of them for each set of `group` heads.
@@ -88,8 +95,9 @@ Status merge_splits(const Launch& launch, const AttentionForward<T, KV>& p, int 
     const MergeMma<T> g{
         p.lengths, static_cast<int>(p.heads), group, tiles, tile_rows, static_cast<int>(p.d_v), p.rules.sinks, p.y, p.lse,
         partials};
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(items * partials.rows)), dim3(kMergeThreads)},
-                         attention_merge_kernel<T>, g);
+    Grid grid{dim3(static_cast<unsigned>(items * partials.rows)), dim3(kMergeThreads)};
+    grid.overlaps = has_dependent_launch();
+    return launch_kernel(launch, grid, attention_merge_kernel<T>, g);
 }
 
 }  // namespace bk::sm80

@@ -2,8 +2,8 @@
 // Attention by mma.sync, for f16 and bf16 on sm_80 and newer. Each function sets *is_taken to whether it serves the
 // problem; if not, it does nothing.
 //
-// Limits: d_k and d_v up to 256, fewer than 2^30 queries and keys. Weights are left to other cores, and so are gradients
-// of paged keys.
+// Limits: d_k and d_v up to 256 (forward: 576 and 512), fewer than 2^30 queries and keys. Weights are left to other cores, and
+// so are gradients of paged keys.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ Status attention_backward_mma(const Launch& launch, const AttentionBackward<T>& 
 template <class T>
 size_t attention_backward_mma_workspace(const AttentionBackward<T>& p);
 
-// KV is T, e4m3 or e5m2. It reads the keys once for each 16 rows of a group of query heads.
+// KV is T, e4m3, e5m2 or int8_t. It reads the keys once for each 16 rows of a group of query heads.
 template <class T, class KV>
 Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken);
 template <class T, class KV>

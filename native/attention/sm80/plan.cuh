@@ -17,9 +17,9 @@ constexpr int64_t kMaxLength = int64_t{1} << 30;
 constexpr int kMaxSplits = 128;
 
 template <class T, class KV>
-bool suits_mma(const AttentionForward<T, KV>& p) {
+bool suits_mma(const AttentionForward<T, KV>& p, int64_t most_d_k = 256, int64_t most_d_v = 256) {
     const int64_t group = p.kv_heads > 0 ? p.heads / p.kv_heads : 0;
-    return p.d_k >= 0 && p.d_k <= 256 && p.d_v > 0 && p.d_v <= 256 && p.weights.values == Values::kNone &&
+    return p.d_k >= 0 && p.d_k <= most_d_k && p.d_v > 0 && p.d_v <= most_d_v && p.weights.values == Values::kNone &&
            p.lengths.q_len < kMaxLength && p.lengths.k_len < kMaxLength && group > 0 && group <= kMaxLength / 64 &&
            p.rules.blocks.size < kMaxLength && p.lengths.page_size < kMaxLength && p.batch * p.heads < kMaxLength &&
            p.lengths.total_q < kMaxLength;

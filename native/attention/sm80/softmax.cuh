@@ -72,10 +72,10 @@ BK_DEVICE Span split_of(const Span& all, int split, int splits, int split_keys) 
 }
 
 // Online softmax of one row: x becomes 2^(x unit - max), `state` is updated; returns the factor of older sums. The sum
-// is that of the lane's own elements.
+// is that of the lane's own elements; `other` is the maximum of scores of the row that other warps have.
 template <int kTiles>
-BK_DEVICE float soften(float (&x)[kTiles][4], int half, float unit, RowState& state) {
-    float top = state.max;
+BK_DEVICE float soften(float (&x)[kTiles][4], int half, float unit, RowState& state, float other = -kInfinity<float>) {
+    float top = fmaxf(state.max, other);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) top = fmaxf(top, fmaxf(x[n][2 * half], x[n][2 * half + 1]));
     top = quad_max(top);

@@ -16,7 +16,7 @@ Status backward_sm90a(const Launch& launch, const AttentionBackward<T>& p, bool*
         case 96: return launch_backward<T, BackwardTile<64, 96, 96>>(launch, p, true, is_taken);
         case 128: return launch_backward<T, BackwardTile<64, 128, 128>>(launch, p, true, is_taken);
         case 192:
-            return extents.d_v == 128 ? launch_backward<T, BackwardTile<64, 192, 128>>(launch, p, true, is_taken)
+            return extents.d_v == 128 ? launch_backward<T, BackwardTile<64, 192, 128, false>>(launch, p, true, is_taken)
                                       : launch_backward<T, BackwardTile<64, 192, 192>>(launch, p, true, is_taken);
         default: return launch_backward<T, BackwardTile<64, 256, 256>>(launch, p, true, is_taken);
     }

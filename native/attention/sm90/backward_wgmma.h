@@ -25,7 +25,7 @@ inline BackwardExtents backward_extents(int64_t d_k, int64_t d_v) {
     if (d_k <= 64 && d_v <= 64) return {128, 128, 64, 64};
     if (d_k <= 96 && d_v <= 96) return {64, 128, 96, 96};
     if (d_k <= 128 && d_v <= 128) return {64, 128, 128, 128};
-    if (d_k <= 192 && d_v <= 128) return {64, 64, 192, 128};
+    if (d_k <= 192 && d_v <= 128) return {64, 128, 192, 128};
     if (d_k <= 192 && d_v <= 192) return {64, 64, 192, 192};
     if (d_k <= 256 && d_v <= 256) return {64, 64, 256, 256};
     return {0, 0, 0, 0};

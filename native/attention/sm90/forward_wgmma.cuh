@@ -465,12 +465,14 @@ template <class T>
 bool suits_wgmma_forward(const AttentionForward<T>& p) {
     const ScoreRules& rules = p.rules;
     const Lengths& lengths = p.lengths;
-    constexpr int64_t kMostRows = 1 << 29, kFewestRows = 64;
+    constexpr int64_t kMostRows = 1 << 29, kFewestRows = 9, kFewKeys = 1024;
+    // Fewer rows than a warpgroup's leave most of a tile empty: the other kernels split many keys over blocks then.
+    const bool has_rows = lengths.q_len >= kWarpgroupRows || (lengths.q_len >= kFewestRows && lengths.k_len <= kFewKeys);
     const bool is_served = !p.is_batch_invariant && lengths.page_ids == nullptr && p.weights.data == nullptr &&
                            rules.dropout.probability == 0 && rules.scale > 0 && p.d_k >= 8 && p.d_v >= 8 && p.d_k <= 256 &&
                            p.d_v <= 256;
     const bool is_addressed = suits_tma(p.q, p.d_k) && suits_tma(p.k, p.d_k) && suits_tma(p.v, p.d_v) && suits_tma(p.y, p.d_v);
-    return is_served && is_addressed && lengths.q_len >= kFewestRows && lengths.k_len > 0 && lengths.total_q < kMostRows &&
+    return is_served && is_addressed && has_rows && lengths.k_len > 0 && lengths.total_q < kMostRows &&
            lengths.q_len < kMostRows && lengths.k_len < kMostRows && lengths.total_k < kMostRows && p.q.row > 0 &&
            p.k.row > 0 && p.v.row > 0 && std::abs(rules.band.shift) < kMostRows &&
            p.batch * p.heads * ceil_div<int64_t>(lengths.q_len, kWarpgroupRows) < kMostRows;

@@ -29,8 +29,9 @@ inline bool no_pending_error() { return cudaPeekAtLastError() == cudaSuccess; }
 struct Grid {
     dim3 blocks;
     dim3 threads;
-    unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
-    unsigned shared = 0;   // dynamic shared memory of a block in bytes, at most max_shared_bytes()
+    unsigned cluster = 1;   // blocks of a cluster, along x; needs sm_90
+    unsigned shared = 0;    // dynamic shared memory of a block in bytes, at most max_shared_bytes()
+    bool overlaps = false;  // starts before the kernel in front of it has ended: see core/intrinsics/dependent_launch.cuh
 };
 
 // Shared memory of a block in bytes, static and dynamic together. Beyond kDefaultSharedBytes a kernel has to opt in.
@@ -47,14 +48,19 @@ inline Status launch_with(const Launch& launch, const Grid& grid, const void* ke
     config.blockDim = grid.threads;
     config.dynamicSmemBytes = grid.shared;
     config.stream = stream_of(launch);
-    cudaLaunchAttribute attribute{};
+    cudaLaunchAttribute attributes[2]{};
+    config.attrs = attributes;
     if (grid.cluster > 1) {
+        cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
         attribute.id = cudaLaunchAttributeClusterDimension;
         attribute.val.clusterDim.x = grid.cluster;
         attribute.val.clusterDim.y = 1;
         attribute.val.clusterDim.z = 1;
-        config.attrs = &attribute;
-        config.numAttrs = 1;
+    }
+    if (grid.overlaps) {
+        cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+        attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute.val.programmaticStreamSerializationAllowed = 1;
     }
     const bool clean = no_pending_error();
     if (grid.shared > kDefaultSharedBytes)
@@ -117,6 +123,7 @@ inline DeviceTraits device_traits() {
 }
 
 inline int device_arch() { return device_traits().arch; }
+inline bool has_shared(int64_t bytes) { return bytes <= max_shared_bytes(device_arch()); }  // a block, on this device
 inline int64_t device_sms() { return device_traits().sms; }
 
 constexpr int64_t kMaxGridX = INT32_MAX;

@@ -17,7 +17,7 @@ namespace fibers {
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{1} << 18;
-constexpr size_t kMaxShared = size_t{99} << 10;  // dynamic shared memory that every chip allows a block, in bytes
+constexpr size_t kMaxShared = size_t{163} << 10;  // dynamic shared memory that sm_80 allows a block, in bytes
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 
@@ -73,6 +73,7 @@ inline uint32_t exchanged[kMaxThreads];  // words of the last exchange, by threa
 inline Context scheduler;
 inline unsigned current, threads, alive, at_block, blocks_run;
 inline unsigned cluster;  // blocks per cluster
+inline int cluster_rounds = 2;  // runs of a grid with clusters
 inline void (*body)(void*);
 inline void* body_argument;
 inline void (*on_switch)(unsigned thread);

@@ -11,6 +11,10 @@
 #include "core/copy/row_copies.cu"
 #include "core/segmented/sort_pairs.h"
 #include "core/sort/sort_rows.cu"
+#include "core/topk/top_k_16bit.cu"
+#include "core/topk/top_k_32bit.cu"
+#include "core/topk/top_k_64bit.cu"
+#include "core/topk/top_k_8bit.cu"
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt/cublaslt.h"
 

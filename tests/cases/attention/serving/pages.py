@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention of decoding and of caches in pages, of ragged batches, and appending to pages."""
 
+import dataclasses
+
 import numpy as np
 
 from ...model import Bad, Case, Expected, Idle, Problem
@@ -153,6 +155,40 @@ def paged_case(row, cache=""):
         ),
         idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0, "kv_heads": 0})),
     )  # fmt: skip
+
+
+# --- latent vectors --------------------------------------------------------------------------------------------------
+
+
+def latent(draw, d=(40, 24), **options):
+    problem = paged(draw, heads=options.pop("heads", (4, 1)), d=d, **options)
+    arrays, scalars = dict(problem.arrays), dict(problem.scalars)
+    arrays["cache"] = draw.array(arrays.pop("k_cache").values[:, 0], draw.dtype)
+    del arrays["v_cache"], scalars["kv_heads"]
+    return Problem(scalars, {"q": arrays.pop("q"), "cache": arrays.pop("cache"), **arrays}, null=problem.null)
+
+
+def latent_reference(problem):
+    cache = problem.arrays["cache"]
+    keys = dataclasses.replace(cache, values=cache.values[:, None])
+    values = dataclasses.replace(cache, values=cache.values[:, None, :, : problem.scalars["d_v"]])
+    arrays = {**problem.arrays, "k_cache": keys, "v_cache": values}
+    return paged_reference(Problem(problem.scalars | {"kv_heads": 1}, arrays, null=problem.null))
+
+
+LATENT = {
+    "small": {"queries": (3, 2, 0, 4)},
+    "decode": {"lengths": (33, 0, 7, 70), "heads": (16, 1), "d": (576, 512), "page_size": 16},
+    "queries": {"lengths": (150, 40), "queries": (9, 5), "heads": (16, 1), "d": (576, 512), "is_causal": 1},
+    "one": {"lengths": (1,), "heads": (1, 1), "d": (8, 8), "page_size": 1},
+    "narrow": {"d": (128, 64), "heads": (20, 1), "page_size": 16},
+    "odd_features": {"d": (299, 257)},
+    "no_keys": {"lengths": (0, 0)},
+    "no_lse": {"null": ("lse",)},
+    "window": {"queries": (9, 2, 7, 1), "is_causal": 1, "window": 3},
+    "softcap": {"queries": (9, 2, 7, 1), "softcap": 0.5, "is_base2": 1},
+    "large": {"lengths": (300, 129, 0, 64, 65, 1, 17), "heads": (20, 1), "d": (320, 256), "page_size": 64},
+}
 
 
 # --- ragged ----------------------------------------------------------------------------------------------------------
@@ -312,6 +348,19 @@ CASES = (
     paged_case("attention_paged_{T}"),
     paged_case("attention_paged_{T}_fp8e4m3", "fp8e4m3"),
     paged_case("attention_paged_{T}_fp8e5m2", "fp8e5m2"),
+    Case(
+        row="attention_paged_latent_{T}", problems={n: lambda d, o=o: latent(d, **o) for n, o in LATENT.items()},
+        reference=latent_reference, tolerance=TOLERANCE, plain="small", large="large",
+        bad=(
+            *(Bad(f"negative_{e}", 2, rf"{e} is -3", {e: -3}, can=2) for e in PAGED_EXTENTS if e != "kv_heads"),
+            Bad("no_page_size", 2, r"page_size is 0, must be > 0", {"page_size": 0}, can=2),
+            Bad("long_values", 2, r"d_v is 41, must be at most d_k, 40", {"d_v": 41}, can=2),
+            *CAP, *pointer_bad(("q", "cache", *PAGED_POINTERS[3:]), ("q_offsets", "lse")),
+            Bad("rows_without_offsets", 2, r"q_offsets is NULL, but total_q, 9, is not batch, 4", null=("q_offsets",)),
+            Bad("overflow", 2, rf"\w+ is {MOST}", dict.fromkeys(("num_pages", "page_size", "d_k"), MOST), can=2),
+        ),
+        idle=(Idle("no_batch", {"batch": 0, "total_q": 0}), Idle("no_heads", {"heads": 0})),
+    ),
     Case(
         row="attention_ragged_{T}",
         problems={name: lambda d, o=options: ragged(d, **o) for name, options in RAGGED.items()},

@@ -19,9 +19,10 @@ struct Grid {
     dim3 threads;
     unsigned cluster = 1;
     unsigned shared = 0;
+    bool overlaps = false;
 };
 
-// Runs the blocks of a grid in order; twice if they are in clusters.
+// Runs the blocks of a grid in order; several times if they are in clusters.
 inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     const std::lock_guard<std::mutex> alone(fibers::one_launch);
     static unsigned launches = 0;  // odd launches run in reverse order: results must not depend on the order of threads
@@ -33,7 +34,7 @@ inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     blockDim = grid.threads;
     fibers::threads = blockDim.x * blockDim.y;
     fibers::cluster = grid.cluster;
-    for (int round = grid.cluster > 1 ? 0 : 1; round < 2; ++round)
+    for (int round = grid.cluster > 1 ? fibers::cluster_rounds : 1; round > 0; --round)
         for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
             for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
                 for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) fibers::run_block(reversed);
@@ -62,7 +63,8 @@ inline int device_arch() {
 }
 inline int64_t device_sms() { return kReferenceSms; }
 constexpr unsigned kDefaultSharedBytes = 48 << 10;
-inline int64_t max_shared_bytes(int) { return 49152; }
+inline int64_t max_shared_bytes(int) { return 49152; }  // small, so that small problems exceed it
+inline bool has_shared(int64_t bytes) { return bytes <= int64_t{fibers::kMaxShared}; }
 
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
     return submitted(device::submit(launch.stream, [=] { memset(destination, value, bytes); }), "cudaMemsetAsync");

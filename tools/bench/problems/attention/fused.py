@@ -306,3 +306,11 @@ def sweeps(backend):
             d: dense(f"causal {length} d{d}", batch, heads, heads, length, length, d, d, causal=True) for d in dims
         },
     )  # fmt: skip
+    if backend == "cuda":
+        yield Sweep(
+            name="attention d128 causal 1024", axis="heads",
+            points={
+                n: dense(f"d128 causal heads {n}", 1, n, n, 1024, 1024, 128, 128, causal=True)
+                for n in (1, 2, 4, 8, 16, 24, 33, 64, 128)
+            },
+        )  # fmt: skip

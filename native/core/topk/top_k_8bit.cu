@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/topk/top_k_cuda.cuh"
+
+namespace bk {
+
+BK_TOP_K(uint8_t)
+
+}  // namespace bk

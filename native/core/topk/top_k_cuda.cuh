@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Top-k on a GPU: the choice between kernels.
+#pragma once
+
+#include "core/topk/row_selection.h"
+#include "core/topk/top_k_rows.cuh"
+
+namespace bk {
+
+template <class Bits>
+size_t top_k_workspace(const TopKRows<Bits>&) {
+    return 0;
+}
+
+template <class Bits>
+Status select_top_k(const Launch& launch, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
+    return top_k_by_rows(launch, RowTable<Bits>(rows, x, values, indices));
+}
+
+#define BK_TOP_K(Bits)                                            \
+    template size_t top_k_workspace<Bits>(const TopKRows<Bits>&); \
+    template Status select_top_k<Bits>(const Launch&, const TopKRows<Bits>&, const Bits*, Bits*, IndexArray);
+
+}  // namespace bk

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Top-k of rows, along an axis and of segments, and its gradient."""
+
+import numpy as np
+
+from tools.bench.check import picks, rows
+from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
+
+KS = (1, 2, 8, 32, 64, 128, 512, 1024, 2048, 2049, 4096, 8192)
+
+
+def torch_topk(k, axis=-1):
+    return lambda torch, t, scalars: lambda: torch.topk(t["x"], k, axis)
+
+
+def numpy_topk(k, axis=-1):
+    """The k best, sorted: what a NumPy user writes."""
+
+    def peer(a, scalars):
+        def call():
+            x = a["x"]
+            index = np.argpartition(x, x.shape[axis] - k, axis)
+            best = np.take(index, np.arange(x.shape[axis] - k, x.shape[axis]), axis)
+            values = np.take_along_axis(x, best, axis)
+            order = np.flip(np.argsort(values, axis), axis)
+            return np.take_along_axis(values, order, axis), np.take_along_axis(best, order, axis)
+
+        return call
+
+    return peer
+
+
+def check(problem):
+    """Compares a few rows with a stable sort."""
+    names = ("y_vals", "y_idx") if "y_vals" in problem.buffers else ("values", "indices")
+    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    x, values, index = (rows(problem, name, chosen) for name in ("x", *names))
+    expected = np.argsort(-x, 1, kind="stable")[:, : values.shape[1]]
+    if not np.array_equal(index.astype(np.int64), expected):
+        return "indices are wrong"
+    return "" if np.array_equal(values, np.take_along_axis(x, expected, 1)) else "values are wrong"
+
+
+def unchecked(problem):
+    return ""
+
+
+def of_rows(name, batch, length, k, bound, *, dtypes=("f32", "bf16")):
+    scalars = {"batch": batch, "row_len": length, "k": k, "largest": 1}
+    return Bench(
+        name=name, row="topk_{T}", dtypes=dtypes, scalars=scalars, check=check, bounds=(bound,), workspace=True,
+        arrays={"x": Operand((batch, length), "normal"), "y_vals": Operand((batch, k)), "y_idx": Operand((batch, k))},
+        torch=(torch_topk(k),), numpy=(numpy_topk(k),),
+    )  # fmt: skip
+
+
+def of_columns(name, length, columns, k, bound):
+    scalars = {
+        "rows_numel": columns, "rank": 2, "topk_axis": 0, "axis_len": length, "k": k, "largest": 1, "sorted": 1,
+        "rows_shape": (1, columns),
+    }  # fmt: skip
+    result = Operand((k, columns))
+    return Bench(
+        name=name, row="topk_axis{I}_{T}", dtypes=("f32",), index="i64", scalars=scalars, check=unchecked,
+        bounds=(bound,), workspace=True, torch=(torch_topk(k, 0),), numpy=(numpy_topk(k, 0),),
+        arrays={"x": Operand((length, columns), "normal"), "values": result, "indices": result},
+    )  # fmt: skip
+
+
+def of_segments(name, count, length, k, bound):
+    offsets = Operand((count + 1,), lambda rng: np.arange(count + 1) * length)
+    result = Operand((count, k))
+    return Bench(
+        name=name, row="topk_segments{I}_{T}", dtypes=("f32",), index="i32", check=unchecked, bounds=(bound,),
+        scalars={"n": count * length, "segments": count, "k": k, "largest": 1, "sorted": 1}, workspace=True,
+        arrays={"x": Operand((count * length,), "normal"), "offsets": offsets, "values": result, "indices": result},
+    )  # fmt: skip
+
+
+def distinct(batch, length, k):
+    return lambda rng: np.argsort(rng.random((batch, length)), 1)[:, :k]
+
+
+def benches(backend):
+    on_gpu = backend == "cuda"
+    numel = 2**27 if on_gpu else 2**22
+    bound = Bound("copy", 0.25) if on_gpu else Bound("peer", 1.0)  # it reads x and writes little: a copy does both
+    for length in (4096, 32768, 262144):
+        yield of_rows(f"topk 64 of rows of {length}", numel // length, length, 64, bound)
+    yield of_rows("topk 2048 of rows of 2^20", numel // 2**20, 2**20, 2048, bound)
+    yield of_rows("topk 64 of one row", 1, numel // 4, 64, bound, dtypes=("f32",))
+    yield of_rows("topk 8 of rows of 256", numel // 256, 256, 8, bound)
+    yield of_columns("topk 16 along axis 0", 4096, numel // 4096, 16, Bound("peer", 1.0))
+    yield of_segments("topk 64 of segments of 4096", numel // 4096, 4096, 64, bound if on_gpu else Bound("copy", 0.05))
+    batch, length, k = numel // 4096, 4096, 64
+    index = Operand((batch, k), distinct(batch, length, k))
+    arrays = {"dy": Operand((batch, k), "normal"), "indices": index, "dx": Operand((batch, length))}
+    scattered = Bound("copy", 0.4) if on_gpu else Bound("copy", 0.2)
+    yield Bench(
+        name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=unchecked, bounds=(scattered,),
+        scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
+    )  # fmt: skip
+    scalars = {"rows_numel": batch, "rank": 2, "topk_axis": 1, "axis_len": length, "k": k, "rows_shape": (batch, 1)}
+    yield Bench(
+        name="topk_backward along axis 1", row="topk_axis_backward{I}_{T}", dtypes=("f32",), index="i64",
+        check=unchecked, bounds=(scattered,), scalars=scalars, arrays=arrays,
+    )  # fmt: skip
+
+
+def sweeps(backend):
+    numel, none = 2**25 if backend == "cuda" else 2**20, Bound("peer", 1.0)
+    lengths = {n: of_rows("topk", numel // n, n, 64, none) for n in LENGTHS if n >= 64}
+    yield Sweep(name=f"topk 64, {numel} elements", axis="row length", points=lengths, level=True)
+    ks = {k: of_rows("topk", numel // 2**15, 2**15, k, none) for k in KS}
+    yield Sweep(name="topk of rows of 32768", axis="k", points=ks)
+    many = {count: of_rows("topk", count, 2**15, 64, none) for count in COUNTS if count <= numel // 2**15}
+    yield Sweep(name="topk 64 of rows of 32768", axis="rows", points=many)
