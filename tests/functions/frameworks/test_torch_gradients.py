@@ -56,7 +56,7 @@ def test_gradients_of_sorts(axis, descending):
     """Among ties the gradient goes where the stable sort took the element from."""
     x, dy = torch.randint(-3, 3, (40, 7)).double(), torch.rand(40, 7, dtype=torch.float64)
     theirs = x.clone().requires_grad_()
-    torch.sort(theirs, axis, descending, stable=True).values.backward(dy)
+    torch.sort(theirs, dim=axis, descending=descending, stable=True).values.backward(dy)
     for name in ("sort", "sort_with_indices"):
         ours = x.clone().requires_grad_()
         found = getattr(bt, name)(ours, axis=axis, descending=descending)
