@@ -16,7 +16,7 @@ namespace bk {
 
 template <class Bits>
 constexpr int kBlockSortItems = sizeof(Bits) == 8 ? 8 : 16;
-constexpr int kBlockSortMaxThreads = 1024;
+constexpr int kBlockSortMaxThreads = 512;  // with 1024 the 64 registers of a thread spill
 
 // Offsets in shared memory, in bytes.
 template <class Bits>
