@@ -86,6 +86,7 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     PadMode,
+    QuantileInterpolation,
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
@@ -252,7 +253,10 @@ _OPS = {
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape.windows": "Unfold UnfoldBackward",
-    "order_statistics": "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments",
+    "order_statistics": (
+        "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments Kthvalue KthvalueBackward Median Nanmedian Mode "
+        "Quantile QuantileBackward Nanquantile NanquantileBackward"
+    ),
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
         "Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -373,6 +377,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "QuantileInterpolation",
     "RotaryPairing",
     "ScalingKind",
     "ScanKind",

@@ -158,7 +158,7 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
-    **dict.fromkeys(("keepdims", "reverse", "descending", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+    **dict.fromkeys(("keepdims", "reverse", "descending", "largest", "sorted", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half", "is_base2",
                      "aligns_ends", "tokens_first"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
@@ -384,6 +384,11 @@ _SHAPES = {
     "is.",
     "topk_backward": "dx has size elements along axis; negative axes count from the last.",
     "topk_segments": "x and offsets have one axis; the results are (segments, k), indices of the dtype of offsets.",
+    "order_statistic": "axis is one, a tuple of them, or None for all; negative ones count from the last, and indices "
+    "count along all of them. keepdims leaves them in the result, of extent 1.",
+    "quantile": "q is f64, of any shape, which precedes that of the result. axis is one, a tuple of them, or None for "
+    "all; keepdims leaves them in the result, of extent 1.",
+    "quantile_backward": "Shapes are those of quantile and its results.",
     "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",

@@ -338,6 +338,23 @@ class SortKind(IntEnum):
     TOPK_AXIS = 220
     TOPK_AXIS_BACKWARD = 221
     TOPK_SEGMENTS = 222
+    MEDIAN = 223
+    NANMEDIAN = 224
+    MODE = 225
+    QUANTILE = 226
+    QUANTILE_BACKWARD = 227
+    NANQUANTILE = 228
+    NANQUANTILE_BACKWARD = 229
+
+
+class QuantileInterpolation(IntEnum):
+    """What lies between the elements of two ranks."""
+
+    LINEAR = 0
+    LOWER = 1
+    HIGHER = 2
+    MIDPOINT = 3
+    NEAREST = 4
 
 
 class IndexingKind(IntEnum):

@@ -220,6 +220,9 @@ def test_problems_of_the_cases(name):
 def is_served(spec, slots):
     """Whether the row, with its dtype of results, serves the function."""
     results = spec.row.slots.get("U", ("i64",))
+    given = {param.dtype for param in spec.row.pointers if not param.is_output}
+    if "I" in slots and "I" not in given and slots["I"] != spec.row.slots["I"][0]:
+        return False  # results have the first dtype of indices
     return slots.get("F", spec.function) == spec.function and slots.get("U", "i64") == (
         "f64" if "f64" in results else "i64"
     )

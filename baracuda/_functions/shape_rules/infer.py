@@ -51,7 +51,7 @@ from baracuda.elementwise.fill import FillDescriptor, stored_high
 from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.indexing.masked import bits_high_of, bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
+from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
 
 
 def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -251,6 +251,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "topk": ordering.top_k, "topk_backward": ordering.top_k_backward, "topk_segments": ordering.top_k_segments,
+    "order_statistic": ordering.order_statistic, "quantile": ordering.quantile,
+    "quantile_backward": ordering.quantile_backward,
     "masked": _pointwise, "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
@@ -321,7 +323,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "scale_grad_by_freq": as_flag, "reverse": as_flag, "descending": as_flag, "hard": as_flag, "zero_infinity": as_flag,
     "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
     "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "largest": as_flag,
-    "sorted": as_flag, "inv_tau": _inverse,
+    "sorted": as_flag, "interpolation": functools.partial(_enum_value, QuantileInterpolation), "inv_tau": _inverse,
 }  # fmt: skip
 
 
