@@ -39,10 +39,10 @@ _TYPES = {
     **dict.fromkeys(("max_selected", "max_nz", "max_target_len"), "SymInt?"), "fill_bits": "Scalar",
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
-    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "descending", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
-    **dict.fromkeys(("is_base2", "aligns_ends", "tokens_first"), "bool"),
+    **dict.fromkeys(("is_base2", "aligns_ends", "tokens_first", "largest", "sorted"), "bool"), "interpolation": "str",
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.

@@ -127,8 +127,8 @@ struct Quantile {
         rows.query_step = rows_numel;
         const RankOutputs<Bits> outputs{nullptr, {lower, true}, {upper, true}, weight};
         BK_TRY(select_ranks(launch, rows, reinterpret_cast<const Bits*>(x), outputs));
-        const Interpolate<T> between{x,      y, lower, upper, weight, Walk<3, uint64_t>(rows.rows), rows_numel, q_count,
-                                     stride_x[order_axis]};
+        const Interpolate<T> between{
+            x, y, lower, upper, weight, Walk<3, uint64_t>(rows.rows), rows_numel, q_count, stride_x[order_axis]};
         return run_teams(launch, ceil_div(rows_numel, kQuantileRows), kQuantileRows * q_count * 32, between);
     }
 
@@ -170,8 +170,8 @@ struct QuantileBackward {
             if (d != order_axis) rows.append(rows_shape[d], {stride_dx[d]});
         }
         BK_TRY(pointwise_strided(launch, all, ZeroFunctor<compute_t<T>>{}, outputs(dx), inputs()));
-        const SpreadGradient<T> spread{dy,         dx,      lower,    upper, weight, Walk<1, uint64_t>(rows),
-                                       rows_numel, q_count, axis_len, stride_dx[order_axis]};
+        const SpreadGradient<T> spread{
+            dy, dx, lower, upper, weight, Walk<1, uint64_t>(rows), rows_numel, q_count, axis_len, stride_dx[order_axis]};
         return run_teams(launch, ceil_div(rows_numel, kQuantileRows), kQuantileRows * q_count * 64, spread);
     }
 

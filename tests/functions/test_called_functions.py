@@ -160,6 +160,8 @@ def numbers_of(spec, problem):
             value = bk.ScatterReduction(value)
         elif number.name == "dtype":
             value = problem.arrays["dx"].dtype
+        elif number.number == "interpolation":
+            value = bk.QuantileInterpolation(value).name.lower()
         elif number.number in FLAGS:
             value = bool(value)
         elif spec.layout == "roll":

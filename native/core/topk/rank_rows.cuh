@@ -38,8 +38,7 @@ BK_DEVICE int64_t count_elements(RadixHistogram& shared, int64_t length, const H
 template <class Bits>
 BK_DEVICE int64_t find_rank(RadixHistogram& shared, const DeviceRow<Bits>& row, int64_t rank) {
     const auto key_at = [&](int64_t i) { return row.key(i); };
-    const RankThreshold<Bits> threshold =
-        block_threshold<kRowSelectThreads, Bits>(shared, key_at, row.length, rank + 1, false);
+    const RankThreshold<Bits> threshold = block_threshold<kRowSelectThreads, Bits>(shared, key_at, row.length, rank + 1, false);
     // The last tie within the rank has the highest index.
     if (threadIdx.x == 0) shared.found = 0;
     __syncthreads();
@@ -62,8 +61,7 @@ __global__ void __launch_bounds__(kRowSelectThreads, 2) rank_rows_kernel(const _
         int64_t nans = 0;
         if (is_float && counts_nans(table.rule.kind))
             nans = count_elements(shared, row.length, [&](int64_t i) { return row.key(i) == KeyOrder<Bits>::kAll; });
-        RankChoice choice =
-            choose_ranks(table.rule, row.length, nans, table.rule.q == nullptr ? 0.0 : table.rule.q[query]);
+        RankChoice choice = choose_ranks(table.rule, row.length, nans, table.rule.q == nullptr ? 0.0 : table.rule.q[query]);
         const bool is_pair = choice.upper != choice.lower;
         if (choice.lower >= 0) {
             const int64_t upper = choice.upper;
@@ -71,8 +69,8 @@ __global__ void __launch_bounds__(kRowSelectThreads, 2) rank_rows_kernel(const _
             choice.upper = is_pair ? find_rank(shared, row, upper) : choice.lower;
         }
         if (threadIdx.x == 0)
-            table.outputs.set(row.value_at + query * table.query_step, row.index_at + query * table.query_step, row.x,
-                              row.step, choice);
+            table.outputs.set(row.value_at + query * table.query_step, row.index_at + query * table.query_step, row.x, row.step,
+                              choice);
     }
 }
 

@@ -84,7 +84,8 @@ def mode_reference(problem):
 
 ONE = {
     "plain": ((3, 9, 5), 1), "last": ((4, 60), 1, "ties"), "first": ((70, 9), 0), "vector": ((300,), 0, "wide"),
-    "one": ((5, 1), 1), "special": ((6, 41), 1, "special"), "ties": ((3, 1300), 1, "ties"), "equal": ((2, 700), 1, "equal"),
+    "one": ((5, 1), 1), "special": ((6, 41), 1, "special"), "ties": ((3, 1300), 1, "ties"),
+    "equal": ((2, 700), 1, "equal"),
     "nan": ((2, 30), 1, "nan"), "rising": ((2, 2500), 1, "rising"), "close": ((3, 3000), 1, "close"),
     "gaps": ((3, 50), 1, "ties", {"gap": 3, "pad": 5}, {"pad": 1}, {"gap": 2}),
     "flipped": ((5, 80), 1, "special", {"flip": (1,)}, {"flip": (0,)}, {"order": (1, 0)}),
@@ -147,7 +148,9 @@ def between(low, high, weight):
     """In longdouble, of two elements."""
     if weight == 0 or low == high:
         return low
-    return low + np.longdouble(weight) * (np.longdouble(high) - low) if np.isfinite([low, high]).all() else _far(low, high)
+    if not np.isfinite([low, high]).all():
+        return _far(low, high)
+    return low + np.longdouble(weight) * (np.longdouble(high) - low)
 
 
 def _far(low, high):
@@ -204,7 +207,8 @@ def gradient(draw, shape, axis, q_count=4, spread="inside", kind="normal", dx=No
     if spread == "one":
         index[:] = shape[axis] // 2
     elif spread == "mixed":
-        index = np.where(draw.rng.random(index.shape) < 0.2, draw.rng.choice([-1, shape[axis], 2**40], index.shape), index)
+        outside = draw.rng.choice([-1, shape[axis], 2**40], index.shape)
+        index = np.where(draw.rng.random(index.shape) < 0.2, outside, index)
     weight = np.where(draw.rng.random(table) < 0.3, 0.0, np.round(draw.rng.random(table) * 64) / 64)
     strides = strides_for(shape, **dx or {})
     arrays = {
@@ -234,12 +238,13 @@ def gradient_reference(problem):
     whole = [np.moveaxis(each.reshape((*others, length)), -1, s["order_axis"]) for each in (dx, size, count)]
     if a["dx"].dtype != "f64":  # sums are in f64
         whole[1] = whole[1] * 2.0**-29
-    return {"dx": Expected(whole[0].astype(np.longdouble), 2 + whole[2].astype(np.float64), whole[1].astype(np.float64))}
+    return {"dx": Expected(whole[0], 2 + whole[2].astype(np.float64), whole[1].astype(np.float64))}
 
 
 GRADIENTS = {
     "plain": ((3, 9, 5), 1), "last": ((4, 60), 1, 9, "mixed"), "first": ((70, 9), 0), "one": ((5, 1), 1, 3),
-    "no_q": ((3, 20), 1, 0), "same": ((3, 20), 1, 12, "one"), "flipped": ((5, 80), 1, 4, "inside", "normal", {"flip": (0, 1)}),
+    "no_q": ((3, 20), 1, 0), "same": ((3, 20), 1, 12, "one"),
+    "flipped": ((5, 80), 1, 4, "inside", "normal", {"flip": (0, 1)}),
     "gaps": ((3, 50), 1, 3, "inside", "normal", {"gap": 3, "pad": 5}),
     "permuted": ((3, 4, 50, 2), 2, 4, "inside", "normal", {"order": (2, 0, 3, 1)}), "large": ((30, 50, 7), 1, 3),
 }  # fmt: skip
@@ -262,7 +267,9 @@ CASES = (
             row=row, problems=problems(one_result, ONE), reference=reference,
             tolerance={"values": "exact", "indices": "exact"}, plain="plain", large="large", brief=ONE_BRIEF,
             full=lambda slots: slots["T"] in ("f32", "f16") and slots["I"] == "i64",
-            bad=(*bad_axes(("stride_x", "stride_values", "stride_indices")), EMPTY, *pointers("x", "values", "indices")),
+            bad=(
+                *bad_axes(("stride_x", "stride_values", "stride_indices")), EMPTY, *pointers("x", "values", "indices"),
+            ),
             idle=IDLE,
         )
         for row, reference in (("{F}{I}_{T}", median_reference), ("mode{I}_{T}", mode_reference))
