@@ -4,6 +4,7 @@
 
 #include "core/topk/row_selection.h"
 #include "core/topk/top_k_rows.cuh"
+#include "core/topk/top_k_stream.cuh"
 
 namespace bk {
 
@@ -14,7 +15,8 @@ size_t top_k_workspace(const TopKRows<Bits>&) {
 
 template <class Bits>
 Status select_top_k(const Launch& launch, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
-    return top_k_by_rows(launch, RowTable<Bits>(rows, x, values, indices));
+    const RowTable<Bits> table(rows, x, values, indices);
+    return streams(table) ? top_k_by_streams(launch, table) : top_k_by_rows(launch, table);
 }
 
 #define BK_TOP_K(Bits)                                            \
