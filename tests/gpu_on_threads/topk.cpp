@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "core/sort/sort_rows.cu"
 #include "core/topk/top_k_32bit.cu"
 #include "core/topk/top_k_64bit.cu"
 #include "core/topk/top_k_8bit.cu"
@@ -43,7 +44,7 @@ std::vector<T> row_of(int64_t length, Order order, unsigned seed) {
 }
 
 template <class T>
-void check(int64_t length, int64_t k, Order kind, bool largest, bool is_sorted, int64_t shift) {
+void check(int64_t length, int64_t k, Order kind, bool largest, bool is_sorted, int64_t shift, bool has_workspace = false) {
     constexpr int64_t kRows = 2;
     std::vector<T> x(static_cast<size_t>(shift));  // misaligned rows
     for (unsigned r = 0; r < kRows; ++r) {
@@ -58,7 +59,9 @@ void check(int64_t length, int64_t k, Order kind, bool largest, bool is_sorted, 
     rows.results = k;
     rows.is_sorted = is_sorted;
     rows.order = key_order<T>(largest);
-    const Status status = select_top_k(Launch{nullptr, 0, nullptr}, rows, reinterpret_cast<const bits_t<T>*>(x.data() + shift),
+    std::vector<char> workspace(has_workspace ? top_k_workspace(rows) : 0);
+    const Launch launch{workspace.empty() ? nullptr : workspace.data(), workspace.size(), nullptr};
+    const Status status = select_top_k(launch, rows, reinterpret_cast<const bits_t<T>*>(x.data() + shift),
                                        reinterpret_cast<bits_t<T>*>(values.data()), IndexArray{indices.data(), true});
     bool is_right = status == Status::kOk;
     for (int64_t r = 0; r < kRows; ++r) {
@@ -113,6 +116,8 @@ int main() {
         check<float>(20000, 64, kind, false, true, 0);
         check<float>(13000, 2000, kind, true, false, 0);
         check<float>(6000, 2500, kind, false, true, 3);
+        check<float>(6000, 2500, kind, false, true, 3, true);
+        check<double>(2600, 2100, kind, true, true, 0, true);
         check<double>(9000, 700, kind, true, true, 0);
         check<uint8_t>(20001, 300, kind, false, true, 0);
         check_rank(3000, 1234, kind);
