@@ -86,10 +86,14 @@ from baracuda.kinds import (
     NormalizationKind,
     OpCategory,
     PadMode,
+    PerRowSampler,
     QuantileInterpolation,
+    RandomKind,
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
+    SamplerKind,
+    SamplingKind,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -106,6 +110,8 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import optim as optim
+    from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
     from baracuda._call.checking import checked as checked
     from baracuda._call.graphs import Graph as Graph
@@ -137,11 +143,23 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.random.generator import Generator as Generator
+    from baracuda.random.plans import DropoutArgs as DropoutArgs
+    from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
+    from baracuda.random.plans import DropoutBackwardDescriptor as DropoutBackwardDescriptor
+    from baracuda.random.plans import DropoutBackwardPlan as DropoutBackwardPlan
+    from baracuda.random.plans import DropoutDescriptor as DropoutDescriptor
+    from baracuda.random.plans import DropoutPlan as DropoutPlan
+    from baracuda.random.plans import RandomArgs as RandomArgs
+    from baracuda.random.plans import RandomDescriptor as RandomDescriptor
+    from baracuda.random.plans import RandomPlan as RandomPlan
     from baracuda.rotary.pairs import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary.tables import LinearScaling as LinearScaling
     from baracuda.rotary.tables import LongRoPEScaling as LongRoPEScaling
     from baracuda.rotary.tables import RopeScaledTableBuilder as RopeScaledTableBuilder
     from baracuda.rotary.tables import YaRNScaling as YaRNScaling
+    from baracuda.search.functions import *  # noqa: F403
+    from baracuda.sorting.functions import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -150,8 +168,9 @@ _OPS = {
     "attention.alibi": "Alibi AlibiBackward",
     "attention.kv_cache": "KvCacheAppend",
     "attention.serving": (
-        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedPrefill BatchRaggedPrefill PagedKvAppend "
-        "CascadeAttention CascadeMergeStates MergeAttentionStates"
+        "FlashDecoding BatchPagedDecode BatchPagedDecodeFp8 BatchPagedDecodeQuantized BatchPagedPrefill "
+        "BatchRaggedPrefill PagedKvAppend PagedKvAppendQuantized CascadeAttention "
+        "CascadeMergeStates MergeAttentionStates"
     ),
     "attention.sdpa": (
         "Sdpa SdpaBackward FlashSdpa FlashSdpaBackward FlashSdpaSm89 FlashSdpaVarlen FlashSdpaVarlenBackward "
@@ -188,6 +207,10 @@ _OPS = {
     "indexing.gather": "Gather GatherRows IndexSelect Take",
     "indexing.masked": ("MaskedFill MaskedFillBackward MaskedScatter MaskedSelect MaskedSelectBackward Nonzero OneHot"),
     "indexing.scatter": "Put Scatter",
+    "search.plans": (
+        "Searchsorted SearchsortedRows IsinSorted Bincount Histogram HistogramBins HistogramEdges HistogramEdgesBins "
+        "UniqueConsecutive Unique UniqueRuns UniqueElements"
+    ),
     "loss.classes": (
         "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
         "WeightedSoftCrossEntropyBackward CrossEntropyWithGradient"
@@ -237,6 +260,10 @@ _OPS = {
         "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
     "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
+    "sampling": (
+        "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
+        "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"
+    ),
     "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
@@ -253,6 +280,9 @@ _OPS = {
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
     "shape.triangle": "Tril TrilBackward Triu TriuBackward",
     "shape.windows": "Unfold UnfoldBackward",
+    "sorting.plans": (
+        "Sort Msort Argsort SortWide SortByKey SortBackward MsortBackward SortAxis SortValuesAxis ArgsortAxis"
+    ),
     "order_statistics": (
         "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments Kthvalue KthvalueBackward Median Nanmedian Mode "
         "Quantile QuantileBackward Nanquantile NanquantileBackward"
@@ -267,6 +297,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
 _LAZY["checked"] = "_call.checking"
@@ -309,13 +340,35 @@ _LAZY |= dict.fromkeys(
     ),
     "composites",
 )
+_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
+_LAZY |= dict.fromkeys(
+    (
+        "bincount",
+        "bucketize",
+        "digitize",
+        "histc",
+        "histogram",
+        "histogram2d",
+        "histogramdd",
+        "isin",
+        "unique",
+        "unique_consecutive",
+    ),
+    "search.functions",
+)
+_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
 
+
+_LAZY |= dict.fromkeys(("Generator",), "random.generator")
+_MODULES = ("optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
 if not TYPE_CHECKING:  # type checkers must report misspelt names
 
     def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return importlib.import_module(f"{__name__}.{name}")
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
@@ -328,7 +381,7 @@ if not TYPE_CHECKING:  # type checkers must report misspelt names
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays()} - _NOT_OURS)
+    return sorted({*globals(), *_LAZY, *_MODULES, *_functions_of_arrays()} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:
@@ -339,6 +392,7 @@ def _functions_of_arrays() -> Any:
 
 __all__ = [
     *_LAZY,
+    *_MODULES,
     "ActivationKind",
     "ArchSku",
     "ArgReduceKind",
@@ -374,14 +428,18 @@ __all__ = [
     "NormalizationKind",
     "OpCategory",
     "PadMode",
+    "PerRowSampler",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
     "QuantileInterpolation",
     "RotaryPairing",
+    "SamplerKind",
+    "SamplingKind",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",
+    "RandomKind",
     "ReduceKind",
     "ReduceToOp",
     "SegmentKind",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import (  # noqa: F401
@@ -360,6 +360,64 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     return tuple([bk.cast(positions[: int(count), axis], ElementKind.I64) for axis in range(x.ndim)])
 
 
+def searchsorted(
+    x1: Array, x2: Array, /, *, side: str = "left", sorter: Array | None = None
+) -> Array:  # fmt: skip
+    if side not in ("left", "right"):
+        raise InvalidProblemError(f"side is {side!r}, must be 'left' or 'right'")
+    x1, x2 = _promoted(x1, x2)
+    return bk.searchsorted(x1, x2, sorter, right=side == "right")
+
+
+def isin(x1: Array, x2: Array, /, *, invert: Flag = False) -> Array:
+    x1, x2 = [_filled(x, other) if type(x) in _NUMBERS else x for x, other in ((x1, x2), (x2, x1))]
+    return bk.isin(*_promoted(x1, x2), invert=invert)
+
+
+def _filled(value: float, like: Array) -> Array:
+    """A number as an array of the dtype of another."""
+    return bk.fill(_empty([], _element(like), like), value)
+
+
+# --- sets -------------------------------------------------------------------------------------------------------------
+
+
+class UniqueAll(NamedTuple):
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: Array, /) -> UniqueAll:
+    return UniqueAll(*bk.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False))
+
+
+def unique_counts(x: Array, /) -> UniqueCounts:
+    return UniqueCounts(*bk.unique(x, return_counts=True, equal_nan=False))
+
+
+def unique_inverse(x: Array, /) -> UniqueInverse:
+    return UniqueInverse(*bk.unique(x, return_inverse=True, equal_nan=False))
+
+
+def unique_values(x: Array, /) -> Array:
+    return bk.unique(x, equal_nan=False)
+
+
+# --- cumulative -------------------------------------------------------------------------------------------------------
+
+
 def _accumulated(ours: str, first: int) -> Callable[..., Array]:
     def function(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: Flag = False) -> Array:
         if axis is None and x.ndim != 1:
@@ -451,6 +509,16 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     along = 0 if axis is None else axis_of("axis", axis, x.shape)
     result = bk.index_select(x, _non_negative(indices.reshape(-1), x.shape[along]), axis=along)
     return result.reshape(*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
+
+
+def sort(x: Array, /, *, axis: int = -1, descending: Flag = False, stable: Flag = True) -> Array:
+    """Always stable."""
+    return bk.sort(x, axis, descending=descending)
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: Flag = False, stable: Flag = True) -> Array:
+    """Always stable."""
+    return bk.argsort(x, axis, descending=descending)
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._arrays.frameworks import NUMPY, SCALARS, as_array, framework_of, result_framework
+from baracuda._arrays.frameworks import as_array, result_framework
+from baracuda._arrays.shaping import broadcast, empty_like, given_array, reshaped
 from baracuda._call.scalars import INT32_MAX, as_integers
 from baracuda._functions.dispatch import Function
 from baracuda._functions.shape_rules.call_meta import Shape, axis_of
@@ -52,7 +53,7 @@ def isfinite(x: Any, *, out: Any = None) -> Any:
 
 def _comparable(x: Any) -> tuple[Any, bool]:
     """The array in a dtype that comparisons take, and whether it is of floats."""
-    element = tensor(_array(x, "x"), "x").dtype
+    element = tensor(given_array(x, "x"), "x").dtype
     return (functions.cast(x, ElementKind.F32) if element in _BYTES else x), element.is_float or element in _BYTES
 
 
@@ -86,14 +87,14 @@ def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1.0, alpha: float = 1.0, ou
 
 
 def _gemm_add(x: Any, a: Any, b: Any, beta: float, alpha: float, out: Any, rank: int) -> Any:
-    x, a, b = (_array(each, name) for name, each in (("x", x), ("a", a), ("b", b)))
+    x, a, b = (given_array(each, name) for name, each in (("x", x), ("a", a), ("b", b)))
     for name, each in (("a", a), ("b", b)):
         if len(each.shape) < 2 or (rank and len(each.shape) != rank):
             raise InvalidProblemError(
                 f"{name} has shape {tuple(each.shape)}, must be {'a matrix' if rank else 'matrices'}"
             )
     shape = (*batch_of(tuple(a.shape), tuple(b.shape)), a.shape[-2], b.shape[-1])
-    whole = _broadcast("x", x, shape)
+    whole = broadcast("x", x, shape)
     if out is not x:
         out = functions.cast(whole, tensor(a, "a").dtype, out=out)
     return _gemm_accumulate().call(None, (a, b), (alpha, beta), out)
@@ -109,7 +110,7 @@ def einsum(subscripts: str, a: Any, b: Any) -> Any:
     operand has twice.
     """
     first, second, result = _letters(subscripts)
-    a, b = _array(a, "a"), _array(b, "b")
+    a, b = given_array(a, "a"), given_array(b, "b")
     extents: dict[str, int] = {}
     for name, letters, each in (("a", first, a), ("b", second, b)):
         if len(letters) != len(each.shape):
@@ -126,7 +127,7 @@ def einsum(subscripts: str, a: Any, b: Any) -> Any:
     rows = _as_matrices(a, first, [*batch, *left, *inner], (sizes[0], sizes[1], sizes[2]))
     columns = _as_matrices(b, second, [*batch, *inner, *right], (sizes[0], sizes[2], sizes[3]))
     made = [*batch, *left, *right]
-    found = _reshaped(functions.matmul(rows, columns), tuple([extents[letter] for letter in made]))
+    found = reshaped(functions.matmul(rows, columns), tuple([extents[letter] for letter in made]))
     order = [made.index(letter) for letter in result]
     return found if order == sorted(order) else functions.permute(found, order)
 
@@ -158,7 +159,7 @@ def _sum_out(x: Any, own: str, others: str) -> tuple[Any, str]:
 
 def _as_matrices(x: Any, own: str, order: Sequence[str], shape: Shape) -> Any:
     axes = tuple([own.index(letter) for letter in order])
-    return _reshaped(x if axes == tuple(range(len(own))) else result_framework(x).permuted(x, axes), shape)
+    return reshaped(x if axes == tuple(range(len(own))) else result_framework(x).permuted(x, axes), shape)
 
 
 # --- in-place updates -------------------------------------------------------------------------------------------------
@@ -184,27 +185,21 @@ def index_copy(x: Any, index: Any, source: Any, *, axis: int = 0, out: Any = Non
 
 
 def _replaced(x: Any, index: Any, source: Any, value: Any, axis: int, out: Any) -> Any:
-    x, index = _array(x, "x"), _array(index, "index")
+    x, index = given_array(x, "x"), given_array(index, "index")
     shape = tuple(x.shape)
     along = axis_of("axis", axis, shape)
     if len(index.shape) != 1:
         raise InvalidProblemError(f"index has shape {tuple(index.shape)}, must have one axis")
     part = (*shape[:along], index.shape[0], *shape[along + 1 :])
     if source is None:
-        source = functions.fill(_scalar_like(x), value)
-        source = _broadcast("value", source, part)
-    elif tuple((source := _array(source, "source")).shape) != part:
+        source = functions.fill(empty_like(x, (), tensor(x, "x").dtype), value)
+        source = broadcast("value", source, part)
+    elif tuple((source := given_array(source, "source")).shape) != part:
         raise InvalidProblemError(f"source has shape {tuple(source.shape)}, expected {part}")
     aligned = tuple([index.shape[0] if a == along else 1 for a in range(len(shape))])
-    everywhere = _broadcast("index", _reshaped(index, aligned), part)
+    everywhere = broadcast("index", reshaped(index, aligned), part)
     copy = x if out is x else functions.cast(x, tensor(x, "x").dtype, out=out)
     return functions.scatter(everywhere, source, shape[along], axis=along, out=copy)
-
-
-def _scalar_like(x: Any) -> Any:
-    """An array of rank 0 of the framework and dtype of x."""
-    framework = result_framework(x).on(tensor(x, "x").device or "cpu") if framework_of(x) is not NUMPY else NUMPY
-    return framework.empty((), framework.native(tensor(x, "x").dtype, x), x)
 
 
 @naming("write_slice")
@@ -213,7 +208,7 @@ def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -
 
     InvalidProblemError for a window that is not inside x, and dtypes that differ.
     """
-    x, source = _array(x, "x"), _array(source, "source")
+    x, source = given_array(x, "x"), given_array(source, "source")
     view, part = tensor(x, "x"), tensor(source, "source")
     first = as_integers("start", start, 0, INT32_MAX)
     if len(first) != len(view.shape) or len(part.shape) != len(first):
@@ -231,27 +226,6 @@ def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -
                        device=whole.device, readonly=whole.readonly, owner=whole)  # fmt: skip
     functions.cast(source, view.dtype, out=window)
     return copy
-
-
-# --- helpers ----------------------------------------------------------------------------------------------------------
-
-
-def _array(given: Any, name: str) -> Any:
-    if type(given) in SCALARS:
-        raise InvalidProblemError(f"{name} is {given!r}, must be an array")
-    return given if hasattr(given, "__array_namespace__") or framework_of(given) is not None else as_array(given, name)
-
-
-def _reshaped(x: Any, shape: Shape) -> Any:
-    return x if tuple(x.shape) == shape else result_framework(x).reshaped(x, shape)
-
-
-def _broadcast(name: str, x: Any, shape: Shape) -> Any:
-    have = tuple(x.shape)
-    padded = (1,) * (len(shape) - len(have)) + have
-    if len(padded) != len(shape) or any([own not in (1, want) for own, want in zip(padded, shape)]):
-        raise InvalidProblemError(f"{name} has shape {have}, must broadcast to {shape}")
-    return x if have == shape else result_framework(x).broadcast_to(x, shape)
 
 
 __all__ = [

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, Spec, specs
 from baracuda._library.op_table import rows
 
@@ -158,10 +159,8 @@ _ANNOTATIONS = {
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
     "reduce": "str | ScatterReduction",
-    **dict.fromkeys(("keepdims", "reverse", "descending", "largest", "sorted", "hard", "zero_infinity",
-                     "log_input_flag", "log_target_flag", "full_flag", "swap_flag", "is_causal",
-                     "channels_last", "is_half", "is_base2", "aligns_ends", "tokens_first"), "bool"),
-    **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
+    **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
+    **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
     "interpolation": "str | QuantileInterpolation",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
@@ -185,6 +184,7 @@ def documentation(spec: Spec) -> str:
 
 def _described(spec: Spec) -> tuple[str, str]:
     """(first line, further text) of a function's documentation."""
+    spec = spec.described
     row = spec.row
     if row.about:
         formula = row.functions.get(spec.function, "")
@@ -261,7 +261,7 @@ def _functions_of_ops() -> dict[str, str]:
 
 
 def _notes(spec: Spec, text: str) -> list[str]:
-    row, words = spec.row, set(re.findall(r"\w+", text))
+    row, words = spec.described.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
     renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if theirs in words and not row.about]
     several = ", ".join([output.name for output in spec.outputs])
@@ -274,6 +274,7 @@ def _notes(spec: Spec, text: str) -> list[str]:
         f"{results} {accumulates}".rstrip(),
         "x is converted to dtype before, where it is given." if spec.name in _WITH_DTYPE else "",
         "Deterministic: the same bits on every launch.",
+        _BATCH_INVARIANT if "batch_invariant" in {number.name for number in spec.numbers} else "",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]
 
@@ -286,6 +287,10 @@ def _shapes(spec: Spec) -> str:
     return " ".join([_SHAPES[spec.layout], *dict.fromkeys(more)])
 
 
+_BATCH_INVARIANT = (
+    "With batch_invariant the bits of a result row depend on that row's inputs alone: not on how many rows there are, "
+    "on the others or on padding. Gradients do not have it."
+)
 _STATISTICS = "Statistics have the shape of x, with extents of 1 along axis."
 # Notes on shapes, by shape rule and name of an argument or result.
 _OF_ARGUMENTS = {
@@ -318,6 +323,9 @@ _SHAPES = {
     "reduce_backward": "axis and keepdims are those of the function, dy and y have its result's shape.",
     "reduce_to": "size broadcasts to the shape of x.",
     "flip": "axis is one, a tuple of them, or None for all; negative ones count from the last.",
+    "random": "Results have the shape of the first array.",
+    "multinomial": "cdf has the categories along its last axis, the result num_samples indices.",
+    "dropout": "Arrays have one shape; a negative channel_axis counts from the last.",
     "roll": "shifts is a number for axis, or for each axis of a tuple; without axis elements move in row-major order.",
     "permute": "dims has every axis of x once, in the order of the result's; negative ones count from the last.",
     "triangle": "x has two axes or more.",
@@ -395,4 +403,12 @@ _SHAPES = {
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
     "masked": "Arrays broadcast as in NumPy.",
+    "searchsorted": "sorted_seq has one axis, or the leading axes of values; the result has the shape of values.",
+    "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",
+    "bins": "x has any shape.",
+    "edge_bins": "x has any shape, edges one axis.",
+    "unique_runs": "values is (max_unique, ...), first and counts are (max_unique,), inverse is (n,). What is behind "
+    "the last run is 0; how many runs there are is known on the device alone.",
+    "unique": "values, first and counts are (max_unique,), inverse has the shape of x. What is behind the last element "
+    "is 0; how many there are is known on the device alone.",
 }

@@ -12,6 +12,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
 
 SIZE_MAX = 2**64 - 1
+BATCH_INVARIANT = 5  # C's `backend` of batch-invariant products
 _FORMS = {  # element -> (arithmetic, accumulator dtype), if the accumulator is not f32
     ElementKind.F64: (MathPrecision.F64, ElementKind.F64),
     ElementKind.S8: (MathPrecision.INT8, ElementKind.S8),
@@ -32,6 +33,8 @@ class PlanPreference:
     allow_sm90a          read by GEMM plans only
     prefer_backend       read by GEMM and attention plans only
     deterministic        bit-identical results on every run, or UnsupportedError from `select`
+    batch_invariant      the bits of a result row depend on that row's inputs alone, not on how many rows there are, on
+                         the other rows or on padding; or UnsupportedError from `select`. It implies `deterministic`
     check_indices        each run looks at the indices, too, and leaves a report in its workspace for `Plan.check`
     """
 
@@ -40,10 +43,16 @@ class PlanPreference:
     prefer_backend: BackendKind | None = None
     deterministic: bool = False
     check_indices: bool = False
+    batch_invariant: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether sums must be added in a fixed order."""
+        return self.deterministic or self.batch_invariant
 
     def validate(self) -> None:
         as_integer("preference.max_workspace_bytes", self.max_workspace_bytes, 0, SIZE_MAX)
-        for name in ("allow_sm90a", "deterministic", "check_indices"):
+        for name in ("allow_sm90a", "deterministic", "check_indices", "batch_invariant"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidProblemError(f"preference.{name} is {getattr(self, name)!r}, must be a bool")
         if self.prefer_backend is not None and not isinstance(self.prefer_backend, BackendKind):
@@ -52,12 +61,17 @@ class PlanPreference:
 
 @dataclasses.dataclass(frozen=True)
 class PrecisionGuarantee:
-    """Precision and determinism of the chosen kernel on its library."""
+    """Precision and determinism of the chosen kernel on its library.
+
+    batch_invariant  the bits of a result row depend on that row's inputs alone; of products and attention only with
+                     PlanPreference(batch_invariant=True)
+    """
 
     math_precision: MathPrecision
     accumulator: ElementKind
     bit_stable_on_same_hardware: bool
     deterministic: bool
+    batch_invariant: bool
 
 
 @dataclasses.dataclass(frozen=True)

@@ -345,6 +345,13 @@ class SortKind(IntEnum):
     QUANTILE_BACKWARD = 227
     NANQUANTILE = 228
     NANQUANTILE_BACKWARD = 229
+    SEARCHSORTED_ROWS = 240
+    ISIN_SORTED = 241
+    HISTOGRAM_EDGES = 242
+    HISTOGRAM_BINS = 243
+    HISTOGRAM_EDGES_BINS = 244
+    UNIQUE_RUNS = 245
+    UNIQUE_ELEMENTS = 246
 
 
 class QuantileInterpolation(IntEnum):
@@ -582,6 +589,15 @@ class GatedActivationKind(IntEnum):
     GEGLU = 3
 
 
+class RandomKind(IntEnum):
+    """Random arrays of RandomPlan."""
+
+    UNIFORM = 0
+    NORMAL = 1
+    BERNOULLI = 2
+    MULTINOMIAL = 3
+
+
 class LossKind(IntEnum):
     MSE = 0
     NLL = 1
@@ -617,3 +633,26 @@ class LossReduction(IntEnum):
 class CrossEntropyTargetKind(IntEnum):
     CLASS_INDEX = 0
     SOFT_PROB = 1
+
+
+class SamplerKind(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class PerRowSampler(IntEnum):
+    TOP_K = 0
+    TOP_P = 1
+    MIN_P = 2
+    TOP_K_TOP_P = 3
+
+
+class SamplingKind(IntEnum):
+    """Ops on distributions of tokens. Numbers from 200 up are ours."""
+
+    TOKENS = 200
+    FILTER = 201
+    PENALTY = 202
+    SPECULATIVE = 203

@@ -336,16 +336,18 @@ class Plan:
     def _choose_workspace(self) -> tuple[int, bool]:
         """(bytes to ask for, whether a run needs them)"""
         row, preference = self._forms[0].row, self.preference
-        if row.deterministic == "no" and preference.deterministic:
+        if row.deterministic == "no" and preference.is_ordered:
             raise UnsupportedError("no deterministic kernel exists")
+        if row.batch_invariant == "no" and preference.batch_invariant:
+            raise UnsupportedError("no batch-invariant kernel exists")
         changes_result = row.deterministic == "workspace"
         # f32 and f64 default to atomics, which need no workspace; 16-bit atomics would round every addition
-        if changes_result and not preference.deterministic and self.descriptor.element not in _HALVES:
+        if changes_result and not preference.is_ordered and self.descriptor.element not in _HALVES:
             return 0, False
         needed = max([self._workspace_of(form) for form in self._forms])
         if needed <= preference.max_workspace_bytes:
             return needed, changes_result
-        if preference.deterministic and changes_result:
+        if preference.is_ordered and changes_result:
             raise UnsupportedError(
                 f"the deterministic kernel needs {needed} workspace bytes, max_workspace_bytes is "
                 f"{preference.max_workspace_bytes}"
@@ -374,7 +376,13 @@ class Plan:
             accumulator=self.descriptor.element if sums_in_place else accumulator,
             bit_stable_on_same_hardware=stable,
             deterministic=stable,
+            batch_invariant=stable and self._is_batch_invariant(),
         )
+
+    def _is_batch_invariant(self) -> bool:
+        """Whether the bits of a result row depend on that row's inputs alone, if the launch is deterministic."""
+        claim = self._forms[0].row.batch_invariant
+        return claim == "yes" or (claim == "preference" and self.preference.batch_invariant)
 
     # --- launch -----------------------------------------------------------------------------------------------------
 

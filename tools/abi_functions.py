@@ -9,6 +9,8 @@ from typing import NamedTuple
 from abi_row import C_TYPES, PREFIX, SLOTS, SUFFIXES, TableError
 from abi_table import read_sections, table_paths
 
+LIBRARY = "baracuda_"  # begins names that are whole: those of the reference's other prefixes
+
 
 class Function(NamedTuple):
     """Functions of one template: their result and parameters as C has them, and the C++ function that they call."""
@@ -30,11 +32,11 @@ class Function(NamedTuple):
             for slot, dtype in zip(self.slots, choice):
                 name = name.replace(f"{{{slot}}}", SUFFIXES.get(slot, {}).get(dtype, dtype))
                 callee = callee.replace(f"{{{slot}}}", C_TYPES[dtype])
-            yield f"{PREFIX}{name}", choice, f"bk::{callee}"
+            yield name if name.startswith(LIBRARY) else f"{PREFIX}{name}", choice, f"bk::{callee}"
 
     @property
     def arguments(self) -> str:
-        return ", ".join(re.findall(r"(\w+)(?:,|$)", self.params))
+        return "" if self.params == "void" else ", ".join(re.findall(r"(\w+)(?:,|$)", self.params))
 
 
 def read_function(path: pathlib.Path, family: str, name: str, section: dict[str, str]) -> Function:

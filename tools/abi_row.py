@@ -115,6 +115,7 @@ class Row:
     defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
     workspace: str
     deterministic: str
+    batch_invariant: str
     is_apart: bool  # no output may be an input
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to

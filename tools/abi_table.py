@@ -41,7 +41,7 @@ params         parameters of other ops, one per line: a scalar `i64 numel`, a ho
                (core/abi/stored_matrices.h)
 tail           stream: the stream follows the operands directly; by default a workspace and its size precede it
 can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
-               takes as void*
+               takes as void*, and `f32:scale` a scalar that it takes as another dtype
 workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
 workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
@@ -67,6 +67,8 @@ workspace      the purpose of the workspace; a row with this key, or with `sums`
                `tail` takes none, and has `none: ` and the meaning of the size. `needed: ` and the problems that need
                one: their size is not 0, and NULL is status 4; other rows take NULL, of any problem
 deterministic  no, or "workspace" (only with one); by default yes
+batch_invariant  whether the bits of a result row depend on that row's inputs alone: no, or "preference" (only if a mode
+               asks for it); by default yes
 in_place       the inputs, of equal layout and element size, that an output may be, `y: cond a b`; or no: none. By
                default they are the inputs with its extents (a loss's results are as many as its elements) and its
                dtype, which may differ for a pointwise op. Any other overlap is status 2
@@ -94,12 +96,14 @@ about          description of the function on arrays, if `doc` speaks of C's arg
                computes, with `{f}` for the formula in F; details follow below
 doc            one paragraph for the header and the op list; that of a derived strided form is generated
 
-A section with `function` is no row but C functions of other shapes, one for each choice of dtypes:
+A section with `function` is no row but C functions of other shapes, one for each choice of dtypes. Its name is that of
+the functions, whole if it begins with baracuda_:
 
 function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
-template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status where C's
-               result is int32_t
-include, doc   as in a row; the functions are in the translation unit of the first row of the table
+template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status, or a number,
+               where C's result is int32_t
+include, doc   as in a row; the functions are in the translation unit of the first row of the table, or if there is
+               none in one of the table's name
 """
 
 import ast
@@ -120,8 +124,8 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
-    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
-    "indexes", "call", "gradient", "about", "doc",
+    "include", "units", "sums", "reads", "workspace", "deterministic", "batch_invariant", "in_place", "accumulates",
+    "leaves", "points", "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
@@ -426,6 +430,8 @@ class Section:
             raise TableError(f"one of the keys {', '.join(SIGNATURES)} is missing")
         if section.get("deterministic", "yes") not in ("yes", "no", "workspace"):
             raise TableError("deterministic is yes, no or workspace")
+        if section.get("batch_invariant", "yes") not in ("yes", "no", "preference"):
+            raise TableError("batch_invariant is yes, no or preference")
         units = re.fullmatch(r"T(?: of (\w+))?", section.get("units", "T"))
         if not units or ("units" in section and "T" not in self.slots):
             raise TableError("units is T, a slot of the row, or T of a table")
@@ -484,10 +490,12 @@ class Section:
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         named = section.get("can_implement", "").split() if not follows else []
-        chosen = [name.removesuffix("*") for name in named]
+        taken = [name.removesuffix("*").rpartition(":") for name in named]
+        chosen = [name for _, _, name in taken]
         mutable = frozenset(name for name in chosen if f"{name}*" in named)
         if missing := [n for n in chosen if n not in by_name]:
             raise TableError(f"can_implement: {missing[0]!r} is no parameter")
+        checked = tuple(by_name[name]._replace(dtype=dtype or by_name[name].dtype) for dtype, _, name in taken)
         sized = section.get("workspace_size", "").split() or [p.name for p in params if not p.is_pointer]
         accumulates = section.get("accumulates", "")
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
@@ -519,12 +527,13 @@ class Section:
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
             functions=functions.docs, headers=functions.headers, by_width="units" in section,
             unit_table=self.unit_table, slots=self.slots,
-            params=params, check_params=tuple(by_name[n] for n in chosen) or params,
+            params=params, check_params=checked or params,
             mutable_checks=mutable,
             size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
-            deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
+            deterministic=section.get("deterministic", "yes"),
+            batch_invariant=section.get("batch_invariant", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),

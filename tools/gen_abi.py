@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from abi_functions import Function, read_functions
 from abi_limits import limits_of
 from abi_row import C_TYPES, PREFIX, Param, Row, TableError
-from abi_table import ROOT, listed, read_all
+from abi_table import ROOT, listed, read_all, read_sections, table_paths
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 OTHERS = "others"  # pseudo dtype: the first dtype of a row that has none of the chosen ones
@@ -80,7 +80,8 @@ def describe(row: Row) -> list[str]:
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
     guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
-    lines.append(f"  {guarantee[row.deterministic]}")
+    invariance = {"yes": "", "no": "; not batch-invariant", "preference": "; batch-invariant if asked for"}
+    lines.append(f"  {guarantee[row.deterministic]}{invariance[row.batch_invariant]}")
     return lines
 
 
@@ -113,17 +114,15 @@ def describe_functions(family: str) -> str:
 
 def header_text(rows: list[Row]) -> str:
     parts = [PROLOGUE.read_text()]
-    family = ""
-    for row in rows:
-        if row.family != family:
-            parts.append(describe_functions(family))
-            family = row.family
-            parts.append(f"\n/* ---- {family} {'-' * (106 - len(family))} */\n")
-        parts.append("\n" + comment(describe(row)))
-        for op, slots in row.instances():
-            for result, name, params in row.prototypes(op, slots):
-                parts.append(f"BARACUDA_API {result} {name}({params});\n")
-    return "".join(parts) + describe_functions(family) + EPILOGUE
+    for family in sorted({row.family for row in rows} | {function.family for function in read_functions()}):
+        parts.append(f"\n/* ---- {family} {'-' * (106 - len(family))} */\n")
+        for row in (row for row in rows if row.family == family):
+            parts.append("\n" + comment(describe(row)))
+            for op, slots in row.instances():
+                for result, name, params in row.prototypes(op, slots):
+                    parts.append(f"BARACUDA_API {result} {name}({params});\n")
+        parts.append(describe_functions(family))
+    return "".join(parts) + EPILOGUE
 
 
 def prototypes_of(header: str) -> list[tuple[str, str]]:
@@ -326,9 +325,25 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
 Instance = tuple[str, Row, dict[str, str]]
 
 
-def functions_in(instances: list[Instance], dtypes: Sequence[str]) -> list[tuple[Function, str, str, str]]:
+def tables_without_rows() -> dict[tuple[str, str], str]:
+    """Units of the tables that have functions only, by family and table."""
+    return {
+        (family, table): f"{family}.{table}"
+        for (family, table), path in table_paths().items()
+        if (sections := read_sections(path)) and all("function" in section for section in sections.values())
+    }
+
+
+def is_named(unit: str, names: Sequence[str]) -> bool:
+    """Whether FAMILIES chooses a unit, by its own name or one that begins it; none chooses all."""
+    return not names or any(f"{unit}.".startswith(f"{name}.") for name in names)
+
+
+def functions_in(
+    instances: list[Instance], dtypes: Sequence[str], families: Sequence[str] = ()
+) -> list[tuple[Function, str, str, str]]:
     """The functions of the tables and dtypes in a library, each with its C name, what it calls and its unit."""
-    units: dict[tuple[str, str], str] = {}
+    units = {key: unit for key, unit in tables_without_rows().items() if is_named(unit, families)}
     for _, row, slots in instances:
         units.setdefault((row.family, row.table), row.unit_of(slots))
     chosen = {*dtypes} - {OTHERS}
@@ -369,11 +384,12 @@ def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Inst
         raise TableError(f"DTYPES: {unknown[0]!r} is no dtype; there are {' '.join(C_TYPES)}")
     everything = [(op, row, slots) for row in rows for op, slots in row.instances()]
     allowed = {id(row): dtypes_of(row, dtypes) for row in rows}
-    units = sorted({row.unit_of(slots) for _, row, slots in everything})
+    alone = tables_without_rows().values()
+    units = sorted({row.unit_of(slots) for _, row, slots in everything} | set(alone))
     of_table = collections.defaultdict(set)  # rows may be compiled in the units of another table
     for _, row, slots in everything:
         of_table[f"{row.family}.{row.table}"].add(row.unit_of(slots))
-    chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} | of_table[name] for name in families}
+    chosen = {name: {unit for unit in units if is_named(unit, [name])} | of_table[name] for name in families}
     for name, found in chosen.items():
         if not found:
             begun = [unit for unit in units if unit.split(".")[0] == name.split(".")[0]]
@@ -385,7 +401,7 @@ def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Inst
         for op, row, slots in everything
         if row.unit_of(slots) in wanted and all(slots[slot] in choices for slot, choices in allowed[id(row)].items())
     ]
-    if not part:
+    if not part and not wanted.intersection(alone):
         raise TableError(f"FAMILIES={' '.join(families)!r} has no op of DTYPES={' '.join(dtypes)!r}")
     return part
 
@@ -407,7 +423,8 @@ def glue_files(instances: list[Instance], dtypes: Sequence[str] = ()) -> dict[st
     for op, row, slots in instances:
         units[f"{row.unit_of(slots)}.cu"].append((op, row, slots))
     files = {}
-    for name, entries in units.items():
+    for name in sorted({*units, *functions}):
+        entries = units[name]
         head = [f"// {NOTICE}", '#include "core/abi/entry.h"']
         includes = {include for _, row, slots in entries for include in row.includes_of(slots)}
         head += include_lines(
@@ -430,13 +447,15 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
     instances = select(rows, families, dtypes)
     own = {name for name, _ in prototypes_of(PROLOGUE.read_text())}
     own |= {name for op, row, slots in instances for _, name, _ in row.prototypes(op, slots)}
-    own |= {name for _, name, _, _ in functions_in(instances, dtypes)}
+    functions = functions_in(instances, dtypes, families)
+    own |= {name for _, name, _, _ in functions}
     header = header_text(rows)
     symbols = [name for name, _ in prototypes_of(header) if name in own]
     restricted = {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
     about = "".join(f", {json.dumps(key)}: {json.dumps(names)}" for key, names in restricted.items())
+    units = {row.unit_of(slots) for _, row, slots in instances} | {unit for *_, unit in functions}
     return {
-        "units.txt": "".join(f"{unit}\n" for unit in sorted({row.unit_of(slots) for _, row, slots in instances})),
+        "units.txt": "".join(f"{unit}\n" for unit in sorted(units)),
         "symbols.inc": f"// {NOTICE}\n" + "".join(f'"{name}",\n' for name in symbols),
         "abi_hash.inc": f'// {NOTICE}\n"{abi_hash(header)}"\n',  # whole ABI: a partial library serves the same callers
         "part.inc": f'// {NOTICE}\nR"part({about})part"\n',
@@ -454,9 +473,15 @@ def oplist_text(rows: list[Row]) -> str:
         params = tuple(map(tuple, row.params))
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
-        about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
         about = (
-            *about,
+            row.workspace,
+            row.deterministic,
+            row.batch_invariant,
+            row.doc,
+            row.saves,
+            row.defaults,
+            row.in_place,
+            row.accumulates,
             row.leaves,
             row.is_bare,
             row.gradient,

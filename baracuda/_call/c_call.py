@@ -32,11 +32,19 @@ _MISSING = object()
 
 @functools.cache
 def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
-    """Names of the ops for these dtypes: one for each combination of index and offset dtypes."""
-    known = ops()
+    """Names of the ops for these dtypes: one for each combination of index and offset dtypes, in the row's order:
+    results of a function have the first index dtype unless an array decides."""
+    known = _positions()
     choices = [dict(zip(SUFFIXES, each)) for each in itertools.product(*[each.values() for each in SUFFIXES.values()])]
     names = [p.format(T=element, U=output, kind=kind, **each) for p in patterns for each in choices]
-    return tuple(dict.fromkeys(name for name in names if name in known))
+    found = dict.fromkeys(name for name in names if name in known)
+    return tuple(sorted(found, key=lambda name: known[name]) if len(patterns) == 1 else found)
+
+
+@functools.cache
+def _positions() -> dict[str, int]:
+    """The ops with their positions in the tables."""
+    return {name: position for position, name in enumerate(ops())}
 
 
 class Form:

@@ -15,6 +15,8 @@ from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
 from baracuda.attention import functions as attention_functions
 from baracuda.errors import BaracudaError
+from baracuda.search import functions as search_functions
+from baracuda.sorting import functions as sort_functions
 
 _WIDTH = 116
 _MOST_ALIKE = 5
@@ -27,7 +29,8 @@ _DIRECTION = {
 # Words of an op's name that distinguish variants of one function.
 FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes that may be left out: gelu is unary_gelu.
-_WRITTEN = (concatenation, composites, attention_functions)  # modules of functions without a spec
+# Modules of functions without a spec.
+_WRITTEN = (concatenation, composites, attention_functions, search_functions, sort_functions)
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 

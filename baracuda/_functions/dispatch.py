@@ -590,7 +590,8 @@ class _Preparation:
 
     def _trims(self, row: Row) -> list[tuple[int, int]]:
         """NumPy results to cut to the number of rows that C counted, unless the caller gave a capacity."""
-        has_capacity = any([value is not None for value in self.numbers.values()])
+        capacities = [number.name for number in self.spec.numbers if number.default is None]
+        has_capacity = any([self.numbers[name] is not None for name in capacities])
         if self.has_out or has_capacity or self.framework is not NUMPY or not all(self.wanted):
             return []
         positions = {output.pointer: k for k, output in enumerate(self.spec.outputs)}

@@ -22,7 +22,8 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax", "sort")
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "softmax", "sort")
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax", "search", "sort")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
@@ -134,6 +135,11 @@ class Spec:
     @property
     def row(self) -> Row:
         return self.rows[0]
+
+    @property
+    def described(self) -> Spec:
+        """The spec whose row documents the function: that of calls which are not batch-invariant, if it is another."""
+        return next((other for other in self.others if other.absent == ("batch_invariant",)), self)
 
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
         """The specs to try on a call, in order: rows with fewer arguments first, then rows of the same arguments with

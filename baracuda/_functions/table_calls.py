@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
 from baracuda._library.op_table import CallRow, Row, rows
@@ -15,6 +15,10 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 _RULE_PARAMETERS = {
     "quantile_backward": ("order_axis", "dy"), "quantile": ("order_axis", "q"), "order_statistic": ("order_axis",),
     "topk_backward": ("topk_axis", "dy"), "topk": ("topk_axis",), "topk_segments": ("segments", "offsets", "k"),
+    "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),
+    "edge_bins": ("num_bins", "edges"), "bins": ("num_bins",), "unique_runs": ("max_unique", "width"),
+    "unique": ("max_unique", "inverse"),
+    "dropout": ("shared", "is_alpha"), "multinomial": ("seed", "cdf"), "random": ("seed", "state"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
     "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),
@@ -99,7 +103,7 @@ def _spec(name: str, declared: Variant, variants: list[Variant]) -> Spec:
     ordered_rows = sorted(dict.fromkeys(variant[1] for variant in variants), key=lambda other: other is not row)
     return Spec(
         name, tuple(dict.fromkeys(variant[0] for variant in variants)), tuple(ordered_rows), function, tuple(arrays),
-        tuple(sorted(numbers, key=lambda n: n.default is not REQUIRED)), outputs, _shape_rule(row),
+        tuple(sorted(numbers, key=lambda n: n.default is not REQUIRED)), outputs, _shape_rule(row, arrays),
         dict(call.fixed), {a.name: a.extents for a in call.arguments if a.extents},
     )  # fmt: skip
 
@@ -111,12 +115,14 @@ def _arrays(row: Row, call: CallRow) -> Iterator[Argument]:
             yield Argument(argument.name, argument.source, default=None if argument.default else REQUIRED)
 
 
-def _shape_rule(row: Row) -> str:
-    names = {param.name for param in row.params}
+def _shape_rule(row: Row, arrays: Sequence[Argument]) -> str:
+    """The rule of a function with these arrays; other inputs that C can do without are none of it."""
+    taken = {array.pointer for array in arrays}
+    names = {param.name for param in row.params if param.direction != "in?" or param.name in taken}
     if row.accumulates and any(param.role == "axis" for param in row.params):
         return "accumulated"
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
-    if found is None and row.family == "attention":
+    if found is None and row.family in ("attention", "sampling"):
         return "serving"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")

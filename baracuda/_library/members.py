@@ -41,6 +41,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "FP8_E4M3": "8-bit floats of 4 bits", "FP8_E5M2": "8-bit floats of 3 bits", "INT4": "4-bit integers",
         "BINARY": "single bits", "INTEGER": "exact, in the integer type of the operands",
     },
+    "RandomKind": {
+        "UNIFORM": "uniform numbers in [low, high)", "NORMAL": "normal numbers", "BERNOULLI": "1 with a probability",
+        "MULTINOMIAL": "categories by their weights",
+    },
     "LayoutSku": {"RCR": "A by rows, B by columns", "RRR": "A and B by rows"},
     "DenseLayout": {
         "RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows",
@@ -53,6 +57,19 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "RotaryPairing": {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
         "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",
+    },
+    "SamplerKind": {
+        "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
+        "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
+    },
+    "PerRowSampler": {
+        "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
+        "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
+    },
+    "SamplingKind": {
+        "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",
+        "PENALTY": "logits after penalties, biases and masks",
+        "SPECULATIVE": "drafted tokens that a target model accepts",
     },
     "ActivationKind": {
         "RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)", "GELU_TANH": "x Phi(x), approximated by tanh",

@@ -75,6 +75,7 @@ class Row:
     reads: Mapping[str, Mapping[str, tuple[str, ...]]]  # function -> output -> inputs but the first; absent: all
     workspace: str  # its purpose; empty: none
     deterministic: str  # yes, no, or "workspace": only with one
+    batch_invariant: str  # yes, no, or "preference": only if asked for
     doc: str
     saves: Mapping[str, str]  # function -> the forward's operand that `saved` is, x or y; empty without a `saved`
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default

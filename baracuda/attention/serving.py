@@ -95,13 +95,28 @@ class BatchPagedDecodeDescriptor(Descriptor):
         return self.batch_size + 1
 
 
+def _kv_element(default: ElementKind) -> Any:
+    return dataclasses.field(
+        default=default, kw_only=True, metadata={"check": lambda name, value: as_element(value, name)}
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class BatchPagedDecodeFp8Descriptor(BatchPagedDecodeDescriptor):
     """A cache of 8-bit floats, kv_element, without a scale of its own."""
 
-    kv_element: ElementKind = dataclasses.field(
-        default=ElementKind.FP8_E4M3, kw_only=True, metadata={"check": lambda name, value: as_element(value, name)}
-    )
+    kv_element: ElementKind = _kv_element(ElementKind.FP8_E4M3)
+
+    @property
+    def output_element(self) -> ElementKind:
+        return self.kv_element
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPagedDecodeQuantizedDescriptor(BatchPagedDecodeDescriptor):
+    """A cache of kv_element, S8, FP8_E4M3 or FP8_E5M2, with a factor for each slot of a head."""
+
+    kv_element: ElementKind = _kv_element(ElementKind.S8)
 
     @property
     def output_element(self) -> ElementKind:
@@ -186,6 +201,16 @@ class BatchPagedDecodeFp8Plan(BatchPagedDecodePlan):
     rows: ClassVar = ("attention_paged_{T}_fp8e4m3",)
 
 
+class BatchPagedDecodeQuantizedPlan(BatchPagedDecodePlan):
+    """Key j is k_scales[j] k_data[j], value j v_scales[j] v_data[j]; k_scales, v_scales: f32 (num_total_pages,
+    num_kv_heads, page_size).
+    """
+
+    __slots__ = ()
+    op = "attention_paged_quantized_{T}_{U}"
+    rows: ClassVar = ("attention_paged_quantized_{T}_i8",)
+
+
 class BatchPagedPrefillPlan(Plan):
     """q, o: (total_num_rows, num_qo_heads, head_dim), sequence b in rows q_indptr[b] to q_indptr[b + 1]; k_data,
     v_data: (num_total_pages, num_kv_heads, page_size, head_dim); lse: f32 (total_num_rows, num_qo_heads), of base 2, or
@@ -240,6 +265,17 @@ class PagedKvAppendDescriptor(Descriptor):
         return self.batch_size + 1
 
 
+@dataclasses.dataclass(frozen=True)
+class PagedKvAppendQuantizedDescriptor(PagedKvAppendDescriptor):
+    """Rows are stored as kv_element, S8, FP8_E4M3 or FP8_E5M2."""
+
+    kv_element: ElementKind = _kv_element(ElementKind.S8)
+
+    @property
+    def output_element(self) -> ElementKind:
+        return self.kv_element
+
+
 class PagedKvAppendPlan(Plan):
     """Token t goes to position positions[t] of sequence batch_indices[t]; key, value: (num_tokens, num_heads,
     head_dim). Tokens outside the batch or their sequence's pages are dropped.
@@ -254,6 +290,15 @@ class PagedKvAppendPlan(Plan):
         "num_pages": "num_total_pages", "k_new": "key", "v_new": "value", "page_ids": "indices",
         "page_offsets": "indptr", "k_cache": "k_data", "v_cache": "v_data",
     }  # fmt: skip
+
+
+class PagedKvAppendQuantizedPlan(PagedKvAppendPlan):
+    """Each row of a head is stored with the factor max |x| / M in k_scales or v_scales, f32 (num_total_pages,
+    num_heads, page_size), where M is 127, 448 or 57344.
+    """
+
+    __slots__ = ()
+    op = "paged_kv_append_quantized_{T}_{U}"
 
 
 # --- merges of partial results ---------------------------------------------------------------------------------------

@@ -9,6 +9,10 @@ accumulate exactly and results saturate.
 Large GEMMs use cuBLASLt if it is installed and operands and rows are aligned to 16 bytes, and `plan.sku.backend` says
 so; others run on this library's kernels. `PlanPreference(prefer_backend=)` chooses: BESPOKE never uses cuBLASLt, and
 with CUBLAS a GEMM that it does not take is an UnsupportedError, from `select` or from `run`.
+
+`PlanPreference(batch_invariant=True)` selects kernels of this library for which the bits of a row of D depend on B and
+on what that row reads alone: not on how many rows and matrices there are, nor on layout and alignment. Integer GEMMs
+always have it.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from baracuda._library.op_table import ops
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
-from baracuda.guarantee import KernelSku, PlanPreference, arithmetic_of
+from baracuda.guarantee import BATCH_INVARIANT, KernelSku, PlanPreference, arithmetic_of
 from baracuda.kinds import ActivationKind, BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
 from baracuda.operands import Args, Views
 from baracuda.plan import Plan
@@ -231,8 +235,12 @@ class _GemmPlanBase(Plan):
         return {
             "batch": getattr(valid, "batch", getattr(valid, "batch_count", 1)),
             "layout": _c_layout(getattr(valid, "layout", LayoutSku.RCR)), "activation": self._activation(),
-            "backend": _BACKENDS[self.preference.prefer_backend],
+            "backend": self._c_backend(),
         }  # fmt: skip
+
+    def _c_backend(self) -> int:
+        preference = self.preference
+        return BATCH_INVARIANT if preference.batch_invariant else _BACKENDS[preference.prefer_backend]
 
     def _activation(self) -> int:
         """C's number of the activation."""
@@ -260,6 +268,8 @@ class _GemmPlanBase(Plan):
 
     def _backend(self) -> BackendKind:
         preferred = self.preference.prefer_backend
+        if self.preference.batch_invariant:
+            return BackendKind.BESPOKE
         if preferred is not None or self.library.backend != "cuda" or not self.general_op:
             return preferred or BackendKind.BESPOKE
         if self._passes_workspace() and not self.workspace_size:
@@ -277,8 +287,12 @@ class _GemmPlanBase(Plan):
     def form_for(self, views: Views) -> Form:
         """The form for the views; `general`, the last, for operands that the others lack."""
         given = [name for name, view in views.items() if view is not None]
-        has_all = self.preference.prefer_backend is None and set(given) <= self._forms[0].pointers.keys()
+        has_all = not self._is_general() and set(given) <= self._forms[0].pointers.keys()
         return self._forms[0 if has_all else -1]
+
+    def _is_general(self) -> bool:
+        """Whether the preference leaves `general` alone, which has a choice of kernels."""
+        return self.preference.batch_invariant or self.preference.prefer_backend is not None
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         """The operands, checked for contiguous rows that do not overlap, since C takes only pitches."""
@@ -317,8 +331,10 @@ class _GemmPlanBase(Plan):
                 f"preference.prefer_backend is {wanted.name}: products of {self.descriptor.element} have "
                 + ("kernels of this library and cuBLASLt" if self.general_op else "kernels of this library alone")
             )
+        if wanted is BackendKind.CUBLAS and self.preference.batch_invariant:
+            raise UnsupportedError("preference.prefer_backend is CUBLAS, which is not batch-invariant")
         found = super()._served()
-        return found[-1:] if wanted is not None and self.general_op else found
+        return found[-1:] if self._is_general() and (self.general_op or self.preference.batch_invariant) else found
 
     @property
     def sku(self) -> KernelSku:
@@ -357,7 +373,7 @@ class _LayoutPlan(_GemmPlanBase):
         super()._served()
         valid, output = self.descriptor, getattr(self.descriptor, "output_element", None)
         if found := self._named(valid.layout, valid.epilogue, valid.element, output):
-            return found
+            return found[-1:] if self.preference.batch_invariant else found
         if any(self._named(valid.layout, valid.epilogue, valid.element, each) for each in (None, *ElementKind)):
             raise UnsupportedError(f"output_element is {output}, {self._outputs()}")
         raise UnsupportedError(f"epilogue is {valid.epilogue.name}, which products of {valid.element} have not")

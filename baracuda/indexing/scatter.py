@@ -70,7 +70,7 @@ class ScatterPlan(Plan):
 
     def _choose_workspace(self) -> tuple[int, bool]:
         """Only deterministic plans need a workspace; the default is meant for distinct targets."""
-        return super()._choose_workspace() if self.preference.deterministic else (0, False)
+        return super()._choose_workspace() if self.preference.is_ordered else (0, False)
 
 
 class PutPlan(ScatterPlan):

@@ -18,6 +18,7 @@ import torch
 import baracuda as bk
 from baracuda import functions
 from baracuda._arrays.frameworks import framework_of
+from baracuda._functions.flags import FLAGS
 from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
@@ -35,14 +36,12 @@ _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
     "repeat_dim": "int?", "reduce": "str", "split_offset": "SymInt",
-    **dict.fromkeys(("include_self", "include_last_offset", "scale_grad_by_freq"), "bool"), "rotary_dim": "int?",
-    **dict.fromkeys(("max_selected", "max_nz", "max_target_len"), "SymInt?"), "fill_bits": "Scalar",
+    **dict.fromkeys((*FLAGS, "backend"), "bool"), "rotary_dim": "int?", "shared": "int?", "fill_bits": "Scalar",
+    **dict.fromkeys(("max_selected", "max_nz", "max_target_len", "max_unique"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
-    **dict.fromkeys(("keepdims", "reverse", "descending", "hard", "zero_infinity", "log_input_flag"), "bool"),
-    **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
-    **dict.fromkeys(("is_base2", "aligns_ends", "tokens_first", "largest", "sorted"), "bool"), "interpolation": "str",
+    "interpolation": "str",
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.
@@ -266,6 +265,10 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         return torch.promote_types(found, torch.float32) if form else found
     if slot == "U":
         slot = output_of(spec.row).symbol
+    for argument in spec.arrays:  # an array of indices decides their dtype
+        if slot in spec.row.slots and argument.name in arrays and _dtype_of(spec, argument.pointer) == slot:
+            found_dtype: torch.dtype = arrays[argument.name].dtype
+            return found_dtype
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
     native = framework_of(next(iter(arrays.values())))
     assert native is not None

@@ -28,7 +28,7 @@ struct GemmDenseBackward {
     Work work() const { return all_or_none(std::min({std::max(m, n), k, batch})); }
     size_t workspace_size() const {
         const auto bytes = [&](const StoredMatrices& d, int64_t k_extent) {
-            return d.is_empty() ? 0 : matmul_workspace<T>(d.rows, d.columns, k_extent, batch);
+            return d.is_empty() ? 0 : matmul_workspace<T>({d.rows, d.columns, k_extent, batch});
         };
         return std::max(bytes(stored_da(), n), bytes(stored_db(), m));
     }

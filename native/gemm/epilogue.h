@@ -16,8 +16,9 @@ inline Status require_choice(const char* name, int32_t value, int32_t count, con
 }
 
 inline Status require_backend_choice(int32_t backend) {
-    return require_choice("backend", backend, 5,
-                          "0 (any), 1 (own), 2 (cuBLASLt), 3 (cuBLASLt by the rule) or 4 (own by warp groups)");
+    return require_choice("backend", backend, 6,
+                          "0 (any), 1 (own), 2 (cuBLASLt), 3 (cuBLASLt by the rule), 4 (own by warp groups) or 5 (own, "
+                          "batch-invariant)");
 }
 
 inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backend) {
@@ -28,7 +29,8 @@ inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backe
 
 // cuBLASLt and TMA need rows at multiples of 16 bytes.
 inline Status require_library_pitch(int32_t backend, const char* name, const StoredMatrices& m, int64_t size) {
-    if (static_cast<Backend>(backend) < Backend::kLibrary || m.rows <= 1 || m.pitch * size % 16 == 0) return Status::kOk;
+    const bool is_own = !must_be_library(static_cast<Backend>(backend)) && static_cast<Backend>(backend) != Backend::kWgmma;
+    if (is_own || m.rows <= 1 || m.pitch * size % 16 == 0) return Status::kOk;
     return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and it wants rows at multiples of 16 bytes", backend,
                 name, static_cast<long long>(m.pitch));
 }
@@ -57,14 +59,14 @@ struct GemmEpilogue {
     Work work() const { return all_or_none(std::min({m, n, batch})); }
     size_t workspace_size() const {
         const auto bytes = [&](bool has_steps) {
-            return matmul_workspace<T>(m, n, k, batch, has_steps, false, static_cast<Backend>(backend));
+            return matmul_workspace<T>({m, n, k, batch, {}, has_steps, false, static_cast<Backend>(backend)});
         };
         return std::max(bytes(false), bytes(true));
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, k_major_of(order()));
+        return require_backend<T>({m, n, k, batch, k_major_of(order()), activation != 0, false, static_cast<Backend>(backend)});
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -132,11 +134,11 @@ struct GemmGated {
     StoredMatrices stored_d() const { return {1, 0, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min(m, n)); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, 1, true, true, static_cast<Backend>(backend)); }
+    size_t workspace_size() const { return matmul_workspace<T>({m, n, k, 1, {}, true, true, static_cast<Backend>(backend)}); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, k_major_of(order()));
+        return require_backend<T>({m, n, k, 1, k_major_of(order()), true, true, static_cast<Backend>(backend)});
     }
     Status check() const {
         BK_TRY(check_extents());

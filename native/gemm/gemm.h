@@ -97,7 +97,7 @@ struct GemmBase : GemmProblem<T> {
 
 protected:
     size_t bytes(bool has_steps) const {
-        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, k_major_of(kLayout));
+        return matmul_workspace<T>({this->m, this->n, this->k, 1, k_major_of(kLayout), has_steps});
     }
     Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
                    const Launch& launch) const {
@@ -146,9 +146,7 @@ struct GemmBatched {
     StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
-    size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, k_major_of(kLayout));
-    }
+    size_t workspace_size() const { return matmul_workspace<T>({m, n, k, batch_count, k_major_of(kLayout)}); }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
         BK_TRY(check_extents());
@@ -185,9 +183,7 @@ struct GemmDense {
     StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
-    size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, k_major_of(order()));
-    }
+    size_t workspace_size() const { return matmul_workspace<T>({m, n, k, batch, k_major_of(order())}); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         return require_layout(layout);

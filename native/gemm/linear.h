@@ -20,8 +20,8 @@ struct LinearBackward {
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}}); }
     Status check() const { return check_extents(); }
     size_t workspace_size() const {
-        return std::max(
-            {matmul_workspace<T>(m, k, n, 1), matmul_workspace<T>(n, k, m, 1), reduce_workspace<SumReducer<T>, T>(columns())});
+        return std::max({matmul_workspace<T>({m, k, n, 1}), matmul_workspace<T>({n, k, m, 1}),
+                         reduce_workspace<SumReducer<T>, T>(columns())});
     }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, T* dbias, const Launch& launch) const {
         const MatrixStrides dy_at{n, 1, 0}, x_at{k, 1, 0};

@@ -12,6 +12,7 @@
 #include "core/types/fp8.h"
 #include "core/types/nibbles.h"
 #include "gemm/activation.h"
+#include "gemm/choice.h"
 
 namespace bk {
 
@@ -66,10 +67,6 @@ BK_HD int32_t saturated_sum(int64_t sum) {
     return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
-// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/cublaslt/matmul_cublaslt.cuh selects it, else failure.
-// kWgmma: this library's wgmma kernels alone.
-enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
-constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kWgmma; }
 enum class BiasType : int32_t { kElement, kF32, kI32 };
 
 // Two elements to a byte of A, B, C and D.
@@ -264,10 +261,6 @@ struct Epilogue {
     }
 };
 
-// Grouped GEMM over rows of A and D, or over k: group g is [offsets[g], offsets[g + 1]), and `batch` counts the groups.
-// Groups of rows have a matrix of B each, groups along k a matrix of D.
-enum class Grouped : int32_t { kNot, kRows, kK };
-
 // Offset g, clamped to [0, size] so that no offset reaches foreign memory.
 BK_HD int64_t group_offset(const int32_t* offsets, int64_t g, int64_t size) {
     const int64_t offset = offsets[g];
@@ -303,19 +296,12 @@ struct Matmul {
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& problem);
 
-// Which operands are contiguous along k.
-struct KMajor {
-    bool a = true, b = true;
-};
-
 // Bytes of workspace that such a GEMM can use.
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps = false, bool is_gated = false,
-                        Backend backend = Backend::kAny, const KMajor& k_major = {});
+size_t matmul_workspace(const MatmulShape& shape);
 
-// Whether `backend` computes such a GEMM, alignment aside.
+// Whether the shape's backend computes such a GEMM, alignment aside.
 template <class T>
-Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false,
-                       const KMajor& k_major = {});
+Status require_backend(const MatmulShape& shape);
 
 }  // namespace bk

@@ -33,12 +33,6 @@ constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ?
 // Bound on k for which 8-bit products sum exactly in i32.
 constexpr int64_t kMaxDotK = 32768;
 
-template <class T>
-bool uses_dot(int64_t k) {
-    if constexpr (kDotPacking<T> == kFmaPacking<T>) return false;
-    return has_dot_products() && (kDotPacking<T> == Packing::kBf16Pairs || k <= kMaxDotK);
-}
-
 // Padded columns of both B of a gated GEMM: each panel is half of one and half of the other.
 inline int64_t gated_columns(const Microkernel& kernel, int64_t n) { return ceil_div<int64_t>(n, kernel.nr / 2) * kernel.nr; }
 
@@ -102,26 +96,61 @@ struct MatmulBlocks {
                      kIsInPlace && p.a_at.column == 1,
                      p.a_at.list != nullptr ? no_prefetch : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
                      p.b_at.list != nullptr || is_gated ? no_prefetch : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step),
-                     scratch_rows(p), &p, rows, columns, store});
+                     scratch_rows(p), &p, rows, columns, store, p.backend == Backend::kInvariant});
     }
 };
 
+// Ops on narrow elements promise to need no workspace.
+template <class T>
+constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
+
+template <class T>
+MatmulShape shape_of(const Matmul<T>& p) {
+    MatmulShape s{p.m, p.n, p.k, p.batch, {}, p.epilogue.has_steps(), p.gate != nullptr, p.backend};
+    if constexpr (kHasSkinnyLoops<T>) s.suits_skinny = suits_skinny(p);
+    return s;
+}
+
+// Skinny GEMMs have loops that read the large operand once; panels of bf16 and 8-bit integers are multiplied by dot-product
+// instructions if the processor has them. The order of a skinny loop's sums depends on which operand is skinny, and dot
+// products give way to FMA where a panel has subnormals: a batch-invariant GEMM has neither.
+template <class T>
+MatmulChoice choose_matmul(const MatmulShape& s) {
+    const bool is_invariant = s.backend == Backend::kInvariant, is_bf16 = std::is_same_v<matmul_element_t<T>, bf16>;
+    const bool uses_dot = kDotPacking<T> != kFmaPacking<T> && has_dot_products() && (is_bf16 ? !is_invariant : s.k <= kMaxDotK);
+    MatmulChoice choice;
+    const auto choose_blocked = [&](MatmulKernel which, const Microkernel& kernel) {
+        choice.kernel = which;
+        choice.tile_m = kernel.mr;
+        choice.tile_n = kernel.nr;
+        const int64_t columns = s.is_gated ? gated_columns(kernel, s.n) : s.n;
+        if (kTakesWorkspace<T>) choice.workspace = blocked_workspace(kernel, s.m, columns, s.k, is_invariant);
+    };
+#if BK_ISA_DISPATCH
+    if (uses_dot) choose_blocked(MatmulKernel::kBlockedDot, microkernel<kDotPacking<T>>());
+#endif
+    if (!uses_dot) choose_blocked(MatmulKernel::kBlocked, microkernel<kFmaPacking<T>>());
+    if (kHasSkinnyLoops<T> && std::min(s.m, s.n) <= kSkinny && s.suits_skinny && !is_invariant)
+        choice.kernel = MatmulKernel::kSkinny;
+    return choice;
+}
+
 template <class T>
 Status multiply(const Launch& launch, const Matmul<T>& p) {
+    const MatmulChoice choice = choose_matmul<T>(shape_of(p));
     if constexpr (kHasSkinnyLoops<T>)
-        if (multiply_skinny(p)) return Status::kOk;
+        if (choice.kernel == MatmulKernel::kSkinny) {
+            SkinnyMatmul<T>(p, p.b).run();
+            return Status::kOk;
+        }
 #if BK_ISA_DISPATCH
     if constexpr (kDotPacking<T> != kFmaPacking<T>)
-        if (uses_dot<T>(p.k)) return MatmulBlocks<T, kDotPacking<T>, 64>::multiply(launch, p);
+        if (choice.kernel == MatmulKernel::kBlockedDot) return MatmulBlocks<T, kDotPacking<T>, 64>::multiply(launch, p);
     if (vector_bytes() == 64) return MatmulBlocks<T, kFmaPacking<T>, 64>::multiply(launch, p);
     if (vector_bytes() == 32) return MatmulBlocks<T, kFmaPacking<T>, 32>::multiply(launch, p);
 #endif
     return MatmulBlocks<T, kFmaPacking<T>, 16>::multiply(launch, p);
 }
-
-// Ops on narrow elements promise to need no workspace.
-template <class T>
-constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
 
 constexpr double kThreadedWork = 65536;  // multiplications from which starting threads pays
 
@@ -212,22 +241,15 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
 }
 
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend, const KMajor&) {
-    if (!kTakesWorkspace<T>) return 0;
-    const auto bytes = [&](const Microkernel& kernel) {
-        return blocked_workspace(kernel, m, is_gated ? gated_columns(kernel, n) : n, k);
-    };
-#if BK_ISA_DISPATCH
-    if (uses_dot<T>(k)) return bytes(microkernel<kDotPacking<T>>());
-#endif
-    return bytes(microkernel<kFmaPacking<T>>());
+size_t matmul_workspace(const MatmulShape& shape) {
+    return choose_matmul<T>(shape).workspace;
 }
 
 template <class T>
-Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool, const KMajor&) {
-    if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
-    return fail(Status::kUnsupported, "backend is %d, but %s the CUDA library alone", static_cast<int>(backend),
-                backend == Backend::kWgmma ? "warp groups serve" : "cuBLASLt serves");
+Status require_backend(const MatmulShape& s) {
+    if (s.backend != Backend::kWgmma && !must_be_library(s.backend)) return Status::kOk;
+    return fail(Status::kUnsupported, "backend is %d, but %s the CUDA library alone", static_cast<int>(s.backend),
+                s.backend == Backend::kWgmma ? "warp groups serve" : "cuBLASLt serves");
 }
 
 }  // namespace bk

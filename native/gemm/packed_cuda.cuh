@@ -9,7 +9,7 @@ namespace bk {
 
 template <class T>
 Status packed_matmul(const Launch& launch, const Matmul<T>& problem) {
-    return matmul_by_tensor_cores(launch, problem);
+    return matmul(launch, problem);
 }
 
 }  // namespace bk

@@ -43,7 +43,7 @@ struct GemmPointers {
     StoredMatrices b_is() const { return stored_b_of(order(), n, k, ldb); }
     StoredMatrices d_is() const { return {1, 0, m, n, ldd}; }
     Work work() const { return all_or_none(std::min({m, n, batch})); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kOwn); }
+    size_t workspace_size() const { return matmul_workspace<T>({m, n, k, batch, {}, false, false, Backend::kOwn}); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         BK_TRY(require_layout(layout));

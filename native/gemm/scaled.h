@@ -12,11 +12,11 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const KMajor& k_major);
+size_t scaled_workspace(const MatmulShape& shape, Scaling scaling);
 
-// Whether `backend` computes such a GEMM.
+// Whether the shape's backend computes such a GEMM.
 template <class T>
-Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling);
+Status require_scaled_backend(const MatmulShape& shape, Scaling scaling);
 
 template <class T>
 Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& problem);
@@ -43,15 +43,13 @@ struct GemmScaled {
     int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleBlock)); }
 
     Work work() const { return all_or_none(std::min(m, n)); }
-    size_t workspace_size() const {
-        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend), k_major_of(order()));
-    }
+    size_t workspace_size() const { return scaled_workspace<T>(shape(), static_cast<Scaling>(scaling)); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_layout(layout));
         BK_TRY(require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)"));
         BK_TRY(require_backend_choice(backend));
-        return require_scaled_backend<T>(static_cast<Backend>(backend), m, n, k, static_cast<Scaling>(scaling));
+        return require_scaled_backend<T>(shape(), static_cast<Scaling>(scaling));
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -72,6 +70,7 @@ struct GemmScaled {
     }
 
 private:
+    MatmulShape shape() const { return {m, n, k, 1, k_major_of(order()), false, false, static_cast<Backend>(backend)}; }
     // Scales of an operand of `rows` rows or columns, in `row_blocks` blocks.
     int64_t count_scales(int64_t rows, int64_t row_blocks) const {
         if (static_cast<Scaling>(scaling) == Scaling::kBlocks) return row_blocks * blocks();

@@ -57,18 +57,18 @@ struct ScaledReads {
 };
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend, const KMajor&) {
-    return blocked_workspace(microkernel<Packing::kF32>(), m, n, k);
+size_t scaled_workspace(const MatmulShape& s, Scaling) {
+    return blocked_workspace(microkernel<Packing::kF32>(), s.m, s.n, s.k, s.backend == Backend::kInvariant);
 }
 
 template <class T>
-Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling) {
-    return require_backend<scaled<T>>(backend, m, n, k, 1, false, false);
+Status require_scaled_backend(const MatmulShape& shape, Scaling) {
+    return require_backend<scaled<T>>(shape);
 }
 
 template <class T>
 Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& p) {
-    return multiply_read(launch, ScaledReads<T>{p, p.m, p.n, p.k});
+    return multiply_read(launch, ScaledReads<T>{p, p.m, p.n, p.k}, p.backend == Backend::kInvariant);
 }
 
 }  // namespace bk

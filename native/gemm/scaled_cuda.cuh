@@ -14,41 +14,44 @@ namespace bk {
 
 // cuBLASLt takes e4m3 without block scales, whose order in its interface is not ours.
 template <class T>
-bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
-    return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({m, n, k}) > 0;
+bool fits_library(const MatmulShape& s, Scaling scaling) {
+    return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({s.m, s.n, s.k}) > 0;
 }
 
 // From 16 rows on cuBLASLt takes 0.3 to 0.9 of our kernels' time (H100). The smallest GEMMs stay ours, whose sums are
 // exact to f32.
-template <class T>
-bool is_for_library(int64_t m, int64_t n, int64_t k) {
+inline bool is_scaled_for_library(const MatmulShape& s) {
     constexpr int64_t kMinRows = 16, kMinSide = 64, kMinWork = int64_t(1) << 22;
     int64_t work = 0;
-    return m >= kMinRows && std::min(n, k) >= kMinSide && (__builtin_mul_overflow(m * n, k, &work) || work >= kMinWork);
+    return s.m >= kMinRows && std::min(s.n, s.k) >= kMinSide &&
+           (__builtin_mul_overflow(s.m * s.n, s.k, &work) || work >= kMinWork);
+}
+
+// choose_matmul() with cuBLASLt's own rule for scaled operands.
+template <class T>
+MatmulChoice choose_scaled(const MatmulShape& s, Scaling scaling, int arch) {
+    MatmulShape own = s;
+    if (must_be_library(s.backend)) own.backend = Backend::kOwn;
+    MatmulChoice choice = choose_matmul<scaled<T>>(own, arch);
+    choice.tries_library = may_be_library(s.backend) && fits_library<T>(s, scaling) &&
+                           (s.backend == Backend::kLibrary || is_scaled_for_library(s));
+    if (choice.tries_library) choice.workspace = std::max(choice.workspace, library_workspace(s.m, s.n, s.k));
+    if (must_be_library(s.backend)) choice.kernel = MatmulKernel::kNone;
+    return choice;
 }
 
 template <class T>
-bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend) {
-    return may_be_library(backend) && fits_library<T>(m, n, k, scaling) &&
-           (backend == Backend::kLibrary || is_for_library<T>(m, n, k));
+size_t scaled_workspace(const MatmulShape& shape, Scaling scaling) {
+    return choose_scaled<T>(shape, scaling, device_arch()).workspace;
 }
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const KMajor& k_major) {
-    return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace(m, n, k) : 0,
-                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, k_major));
-}
-
-template <class T>
-Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling) {
-    const bool is_library = backend == Backend::kLibrary || backend == Backend::kByRule;
-    if (!is_library) return require_backend<scaled<T>>(backend, m, n, k, 1, false, false);
-    if (!fits_library<T>(m, n, k, scaling))
-        return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
-    if (!may_be_library<T>(m, n, k, scaling, backend))
-        return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
-                    static_cast<int>(backend));
-    return require_library();
+Status require_scaled_backend(const MatmulShape& s, Scaling scaling) {
+    if (!must_be_library(s.backend)) return require_backend<scaled<T>>(s);
+    if (choose_scaled<T>(s, scaling, device_arch()).tries_library) return require_library();
+    return fail(Status::kUnsupported, "backend is %d, but %s", static_cast<int>(s.backend),
+                fits_library<T>(s, scaling) ? "the product is better computed by this library's kernels"
+                                            : "cuBLASLt has no such product");
 }
 
 // Fills cuBLASLt's problem, which needs K-major operands; returns false if it does not support this one.
@@ -83,23 +86,19 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
 }
 
 template <class T>
-Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& input) {
-    Matmul<scaled<T>> p = input;
-    const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
-    if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
-        const KMajor k_major{p.a_at.column == 1, p.b_at.row == 1};
-        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, k_major);
-        const bool has_workspace = workspace_holds(launch, workspace);
-        LibraryMatmul problem;
-        if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))
-            return Status::kOk;
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& p) {
+    const MatmulChoice choice = choose_scaled<T>(shape_of(launch, p), p.epilogue.scaling, device_arch());
+    LibraryMatmul problem;
+    if (choice.tries_library && library_matmul(p, &problem)) {
+        const bool has_workspace = workspace_holds(launch, choice.workspace);
+        if (matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr)) return Status::kOk;
     }
-    if (is_chosen)
+    if (choice.kernel == MatmulKernel::kNone && p.backend != Backend::kWgmma)
         return fail(Status::kUnsupported,
                     "backend is %d, but cuBLASLt does not take these operands: it wants both along k, all aligned to 16 bytes, "
                     "and results of f32 without a bias",
                     static_cast<int>(p.backend));
-    return matmul(launch, p);
+    return matmul_by_own(launch, p, choice);
 }
 
 }  // namespace bk

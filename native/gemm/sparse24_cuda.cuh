@@ -88,7 +88,7 @@ size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
     if (n <= kSparseRows) return 0;
     Carver carver;
     carver.take<T>(m * k);
-    carver.take<char>(static_cast<int64_t>(matmul_workspace<T>(n, m, k, 1)));
+    carver.take<char>(static_cast<int64_t>(matmul_workspace<T>({n, m, k, 1})));
     return carver.bytes();
 }
 

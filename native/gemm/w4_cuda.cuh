@@ -335,18 +335,34 @@ __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_c
 
 constexpr int kW4MaxRowBlocks = 4;  // of eight rows
 
-// `kernels` compute one block of eight rows, two, and kW4MaxRowBlocks; M > 16 goes to `wgmma` if the chip has it.
+// Rows of a block's tile, and whether wgmma computes it.
+struct W4Choice {
+    bool is_wgmma;
+    int tile_m;
+};
+
+// wgmma computes more than 16 rows, if the chip has it and TMA can load the operands: 128-row tiles read weights less
+// often, 64-row ones leave fewer SMs idle.
+template <class P>
+W4Choice choose_w4(const P& p, bool has_wgmma) {
+    constexpr int64_t kMaxBytes = int64_t(1) << 40;
+    const bool fits_tma = is_aligned(p.a, 16) && is_aligned(p.weights, 16) && is_aligned(p.d, 16) && p.k >= kW4WgmmaK &&
+                          p.m * p.k < kMaxBytes / 2 && p.n * (p.k / 2) < kMaxBytes;
+    if (p.m <= 8) return {false, 8};
+    if (p.m <= 16) return {false, 16};
+    if (!has_wgmma || !fits_tma) return {false, 8 * kW4MaxRowBlocks};
+    const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kW4WgmmaColumns);
+    return {true, p.m <= 64 || 2 * large <= kReferenceSms ? 64 : 128};
+}
+
+// `kernels` compute tiles of 8, 16 and 8 kW4MaxRowBlocks rows.
 template <class P>
 Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Aligned),
-                 const Variant<Status (*)(const Launch&, const P&, bool*)>& wgmma) {
-    const int choice = p.m <= 8 ? 0 : p.m <= 16 ? 1 : 2;
-    if (choice == 2 && wgmma.run != nullptr) {
-        bool is_taken = false;
-        BK_TRY(wgmma.run(launch, p, &is_taken));
-        if (is_taken) return Status::kOk;
-    }
+                 const Variant<Status (*)(const Launch&, const P&, int)>& wgmma) {
+    const W4Choice choice = choose_w4(p, wgmma.run != nullptr);
+    if (choice.is_wgmma) return wgmma.run(launch, p, choice.tile_m);
     const W4Aligned aligned{is_aligned(p.a, 16), is_aligned(p.weights, 16), is_aligned(p.scales, 16)};
-    const int64_t rows = choice == 2 ? 8 * kW4MaxRowBlocks : 8 << choice, most = rows * kMaxGridY;
+    const int64_t rows = choice.tile_m, most = rows * kMaxGridY;
     for (int64_t first = 0; first < p.m; first += most) {
         P slab = p;
         slab.m = p.m - first < most ? p.m - first : most;
@@ -355,7 +371,7 @@ Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P
         Grid grid{dim3(static_cast<unsigned>(p.n / kW4Columns), static_cast<unsigned>(ceil_div(slab.m, rows))),
                   dim3(32 * kW4Warps)};
         grid.shared = kW4Bytes;
-        BK_TRY(launch_kernel(launch, grid, kernels[choice], slab, aligned));
+        BK_TRY(launch_kernel(launch, grid, kernels[rows == 8 ? 0 : rows == 16 ? 1 : 2], slab, aligned));
     }
     return Status::kOk;
 }

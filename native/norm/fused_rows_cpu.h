@@ -19,8 +19,9 @@ namespace bk {
 
 constexpr int kFusedTile = 64;                        // elements
 constexpr int64_t kFusedBlockRows = kSettleInterval;  // rows summed up before they are added to a partial
-constexpr int64_t kFusedMaxPartials = 64;             // each of at least kFusedBlockRows rows
-constexpr int64_t kFusedMinBytes = 4 << 20;           // of x; less stays in cache between passes anyway
+constexpr int64_t kFusedMaxPartials = 64;             // each of at least kFusedMinRows rows
+constexpr int64_t kFusedMinRows = 8;
+constexpr int64_t kFusedMaxRow = 8192;  // the moments of longer rows take more care than a pass has
 
 template <class T>
 struct FusedPartials {
@@ -32,8 +33,9 @@ struct FusedPartials {
 
     // The size is that of the largest count that fewer rows have: it never shrinks as rows are added.
     FusedPartials(Carver* carver, const FusedRows& given) {
-        const int64_t blocks = ceil_div(given.rows, kFusedBlockRows), max_count = std::min(blocks, kFusedMaxPartials);
-        rows = ceil_div(blocks, max_count) * kFusedBlockRows;
+        const int64_t max_count = std::min(ceil_div(given.rows, kFusedMinRows), kFusedMaxPartials);
+        rows = ceil_div(given.rows, max_count);
+        if (rows > kFusedBlockRows) rows = ceil_div(rows, kFusedBlockRows) * kFusedBlockRows;
         count = ceil_div(given.rows, rows);
         gamma = carver->take<C>(max_count * given.n);
         beta = carver->take<C>(max_count * given.n);
@@ -44,7 +46,8 @@ struct FusedPartials {
 
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows) {
-    if (rows.rows < kFusedBlockRows || rows.rows * rows.n < kFusedMinBytes / static_cast<int64_t>(sizeof(T))) return 0;
+    // However few rows there are: which pass writes dx must not depend on them.
+    if (rows.rows < 1 || rows.n > kFusedMaxRow) return 0;
     Carver carver;
     FusedPartials<T>(&carver, rows);
     return carver.bytes();

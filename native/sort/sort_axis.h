@@ -75,9 +75,7 @@ struct SortValuesAxis {
         return require_axis("sort_axis", sort_axis, rank);
     }
     size_t workspace_size() const { return sort_rows_workspace(problem()); }
-    Status run(const T* x, T* y, const Launch& launch) const {
-        return sort_rows(launch, problem(), {x, y, nullptr, nullptr});
-    }
+    Status run(const T* x, T* y, const Launch& launch) const { return sort_rows(launch, problem(), {x, y, nullptr, nullptr}); }
 
 private:
     SortProblem problem() const { return sort_along<T>(rank, shape, sort_axis, descending != 0, stride_x, stride_y, nullptr); }
@@ -95,8 +93,8 @@ struct ArgsortAxis {
 
     Work work() const { return all_or_none(numel); }
     Status check() const {
-        BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}},
-                           {{"stride_indices", stride_indices}}));
+        BK_TRY(
+            check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_indices", stride_indices}}));
         return require_axis("sort_axis", sort_axis, rank);
     }
     size_t workspace_size() const { return sort_rows_workspace(problem()); }

@@ -232,6 +232,9 @@ def test_copies(data):
     same(xp.stack([x, x, x], axis=axis), np.stack([x, x, x], axis=axis))
     indices = data.draw(arrays([np.int32, np.int64, np.uint8], (2, 2), 0, x.shape[axis] - 1))
     same(xp.take(x, indices, axis=axis), np.take(x, indices, axis=axis))
+    same(xp.sort(x, axis=axis), np.sort(x, axis=axis))
+    same(xp.sort(x, axis=axis, descending=True, stable=False), np.flip(np.sort(x, axis=axis), axis))
+    same(xp.argsort(x, axis=axis), np.argsort(x, axis=axis, kind="stable"))
     along = np.argsort(x, axis=axis)
     same(xp.take_along_axis(x, along, axis=axis), np.take_along_axis(x, along, axis=axis))
     for got, expected in zip(xp.nonzero(x), np.nonzero(x), strict=True):

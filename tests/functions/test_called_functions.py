@@ -26,6 +26,7 @@ PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRO
 # test_indexing.py tests these: problems of the cases leave some of their elements unwritten
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
          "one_hot", "masked"}  # fmt: skip
+MOVES |= {"unique_runs", "unique"}  # and test_search.py these
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
@@ -45,6 +46,9 @@ FLAGS = (
     "is_base2",
     "largest",
     "sorted",
+    "right",
+    "invert",
+    "equal_nan",
 )
 # Numbers that C takes in arrays, by C's names.
 MOVES = {

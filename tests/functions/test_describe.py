@@ -12,6 +12,7 @@ from baracuda._cli.describe import describe, find
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import ops, rows
 from baracuda._library.param import symbol_of
+from baracuda.search import functions as search_functions
 from harness import ROOT
 from harness.child import child_environment
 
@@ -78,7 +79,7 @@ def test_names_that_the_table_has_not(name, ops):
 
 
 def test_functions_of_many_arrays_have_a_signature():
-    for name in (*concatenation.__all__, *composites.__all__):
+    for name in (*concatenation.__all__, *composites.__all__, *search_functions.__all__):
         assert next(describe(name)).startswith(f"baracuda.{name}(")
 
 

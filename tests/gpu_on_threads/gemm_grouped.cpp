@@ -119,9 +119,9 @@ template <class T>
 bool test_split_k(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
     using E = matmul_element_t<T>;
     auto a = draw<E>(batch * m * k), b = draw<E>(batch * n * k), d = draw<E>(batch * m * n);
-    const size_t bytes = split_k_workspace<T>(m, n, k, batch);
+    const size_t bytes = split_k_workspace<T>({m, n, k, batch});
     std::vector<char> workspace(bytes);
-    if (bytes == 0 || bytes != matmul_workspace<T>(m, n, k, batch, true)) {
+    if (bytes == 0 || bytes != matmul_workspace<T>({m, n, k, batch, {}, true})) {
         printf("%s: %d bytes of workspace\n", name, static_cast<int>(bytes));
         return false;
     }

@@ -28,6 +28,12 @@ SHAPES = {
     "topk": {"x": (3, 4)},
     "topk_backward": {"dy": (3, 2)},
     "topk_segments": {"x": (5,)},
+    "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
+    "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
+    "bins": {"x": (3, 4)},
+    "edge_bins": {"x": (3, 4), "edges": (5,)},
+    "unique_runs": {"x": (4, 3)},
+    "unique": {"x": (3, 4)},
     "order_statistic": {"x": (3, 4)},
     "quantile": {"x": (3, 4), "q": (2,)},
     "quantile_backward": {"x": (3, 4), **dict.fromkeys(("dy", "weight"), (2,))},
@@ -91,6 +97,7 @@ NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
+    "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
 }  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
@@ -119,6 +126,11 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
     "attention_decode": ({"q": (2, 6, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8)}, {}),
     "attention_paged": ({"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}, {}),
+    "attention_paged_quantized": (
+        {"q": (9, 6, 7), "k_cache": (5, 3, 4, 7), "v_cache": (5, 3, 4, 8)}
+        | dict.fromkeys(("k_scales", "v_scales"), (5, 3, 4)),
+        {},
+    ),
     "attention_paged_latent": ({"q": (9, 6, 7), "cache": (5, 4, 7)}, {"d_v": 5}),
     "attention_ragged": ({"q": (9, 6, 7), "k": (5, 3, 7), "v": (5, 3, 8)}, {}),
     "merge_attention_states": ({"values": (3, 4, 5), "lse": (3, 4)}, {}),
@@ -149,6 +161,7 @@ INDICES = {
     ("one_hot", "index"): [4, 0, 1],
     **{(f"{name}quantile_backward", end): [3, 1] for name in ("", "nan") for end in ("lower", "upper")},
     ("topk_backward", "indices"): [[3, 1], [0, 2], [2, 1]], ("topk_segments", "offsets"): [0, 3, 5],
+    ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},

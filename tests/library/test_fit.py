@@ -16,7 +16,6 @@ CORE = NATIVE / "core" / "math"
 POLYNOMIALS = list(polynomials())
 BOUNDS = list(bounds())
 NUMBER = r"[-+]?[0-9][0-9.]*(?:e[-+]?[0-9]+)?"
-ERROR = 2.0**-27  # weighted error of each, relative to the whole function: an eighth of f32's last place
 
 
 def committed(file: str) -> list[tuple[float, ...]]:
@@ -33,7 +32,7 @@ def test_coefficients(polynomial):
     wanted = [kind(float(c)) for c in found.coefficients]
     same = [c for c in committed(polynomial.file) if [kind(v) for v in c] == wanted]
     assert same, f"python -m tools.fit prints {', '.join(map(repr, map(float, wanted)))}"
-    assert found.error < ERROR
+    assert found.error < polynomial.error
 
 
 def test_every_polynomial_is_fitted():

@@ -407,3 +407,29 @@ def test_dense_gemm_variants(rng, library):
     plan = bk.DenseGemmPlan.select(None, bk.DenseGemmDescriptor(*of, element=bk.f32), library=library)
     plan.run(None, None, bk.DenseGemmArgs(*views, d, residual=matrix(r, bk.f32, 2)))
     np.testing.assert_allclose(values_of(d), a @ b + r, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("plan_type", ["Gemm", "GatedGemm", "BatchedGemm", "DenseGemm", "ScaledGemm"])
+def test_batch_invariance(plan_type):
+    """The preference passes C's number of batch-invariant kernels, and the guarantee says that they have it."""
+    library = Asked(2, 3, 5)
+    plan = example_plan(plan_type, library, preference=bk.PlanPreference(batch_invariant=True))
+    assert plan.numbers["backend"] == 5
+    assert plan.sku.backend is bk.BackendKind.BESPOKE
+    assert plan.precision_guarantee.batch_invariant
+    assert not example_plan(plan_type, library).precision_guarantee.batch_invariant
+    plan.run(None, None, example_args(plan_type))
+    op, given = library.launched()
+    assert ops()[op].row.batch_invariant == "preference"
+    assert given["backend"] == 5
+
+
+def test_batch_invariance_of_other_products():
+    preference = bk.PlanPreference(batch_invariant=True)
+    assert example_plan("IntGemm", preference=preference).precision_guarantee.batch_invariant  # sums are exact
+    for plan_type in ("DenseGemmBackward", "DenseGemm3xTf32", "DenseGemv", "GroupedGemm"):
+        with pytest.raises(bk.UnsupportedError, match="no batch-invariant kernel exists"):
+            example_plan(plan_type, preference=preference)
+    cublas = bk.PlanPreference(batch_invariant=True, prefer_backend=bk.BackendKind.CUBLAS)
+    with pytest.raises(bk.UnsupportedError, match="prefer_backend is CUBLAS, which is not batch-invariant"):
+        example_plan("DenseGemm", preference=cublas)

@@ -316,7 +316,7 @@ def test_packed_operands():
 )  # fmt: skip
 def test_guarantees(name, fields, element, precision, accumulator):
     plan = plan_of(name, *fields, element=element)
-    assert plan.precision_guarantee == bk.PrecisionGuarantee(precision, accumulator, True, True)
+    assert plan.precision_guarantee == bk.PrecisionGuarantee(precision, accumulator, True, True, True)
     assert plan.sku.precision_guarantee == plan.precision_guarantee
     descriptor = plan.descriptor
     same = type(plan).select(None, descriptor, bk.PlanPreference(deterministic=True), library=plan.library)

@@ -30,6 +30,8 @@ UNUSED = {
     r"linear_backward_.*",
     # The general forms behind the functions on arrays; fa2_sdpa is its _v2 without options.
     r"attention(_varlen)?(_backward)?_(f32|f16|bf16|f64)|fa2_sdpa_(f16|bf16)",
+    # The functions and plans of baracuda.random launch these: they count the numbers that they draw.
+    r"random_.*|curand_.*|bernoulli|dropout(_seeded)?(_backward)?_(f32|f16|bf16|f64)",
     # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
     r"loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*",

@@ -71,6 +71,25 @@ def test_deterministic_and_capped_is_unsupported():
         backward_plan(FakeLibrary(), deterministic=True, max_workspace_bytes=999)
 
 
+def test_batch_invariance_implies_determinism():
+    plan = backward_plan(FakeLibrary(), batch_invariant=True)
+    assert plan.workspace_size == 1000
+    assert plan.precision_guarantee.deterministic
+    assert plan.precision_guarantee.batch_invariant
+    assert not backward_plan(FakeLibrary()).precision_guarantee.batch_invariant
+    with pytest.raises(bk.UnsupportedError, match=r"embedding_bag_backward: .* needs 1000 workspace bytes"):
+        backward_plan(FakeLibrary(), batch_invariant=True, max_workspace_bytes=999)
+
+
+def test_no_batch_invariant_kernel_is_unsupported():
+    of = bk.GroupedGemmDescriptor(4, 3, 2, 1, bk.DenseLayout.RRR, element=bk.f32)
+    plan = bk.GroupedGemmPlan.select(None, of, library=FakeLibrary())
+    assert plan.precision_guarantee.deterministic
+    assert not plan.precision_guarantee.batch_invariant
+    with pytest.raises(bk.UnsupportedError, match="no batch-invariant kernel exists"):
+        bk.GroupedGemmPlan.select(None, of, bk.PlanPreference(batch_invariant=True), library=FakeLibrary())
+
+
 def test_everything_is_deterministic_on_the_cpu():
     guarantee = backward_plan(FakeLibrary("cpu")).precision_guarantee
     assert guarantee.deterministic

@@ -27,11 +27,15 @@ TITLES = {
     "indexing": "Indexing",
     "loss": "Losses",
     "norm": "Normalization",
+    "random": "Random numbers",
     "reduce": "Reductions",
+    "sampling": "Sampling",
     "scan": "Scans",
+    "search": "Searching, counting and unique elements",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",
+    "sort": "Sorting and searching",
     "topk": "Top-k and order statistics",
 }
 

@@ -35,6 +35,12 @@ DETERMINISTIC = {
     "workspace": "Deterministic with a workspace, and only then.",
 }
 
+BATCH_INVARIANT = {
+    "yes": "Batch-invariant: the bits of a result row depend on that row's inputs alone.",
+    "no": "Not batch-invariant.",
+    "preference": "Batch-invariant if asked for: the bits of a result row then depend on that row's inputs alone.",
+}
+
 
 def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str:
     """A page's text. `cells` have their output; `refused` is the result of refusals()."""
@@ -212,7 +218,7 @@ def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[
 
 
 def promises(row: Row, function: str) -> list[str]:
-    said = [DETERMINISTIC[row.deterministic]]
+    said = [DETERMINISTIC[row.deterministic], BATCH_INVARIANT[row.batch_invariant]]
     for out, inputs in row.in_place.items():
         if inputs:
             said.append(f"`{out}` may be {listed(inputs)}.")
@@ -248,7 +254,8 @@ def functions(group: Group) -> str:
     for spec in functions_of(group):
         paragraphs = documentation(spec).strip().split("\n\n")
         begins = ("In the formulas", "dtypes:")
-        start = 0 if spec.row.about else next(i for i, text in enumerate(paragraphs) if text.startswith(begins))
+        has_about = bool(spec.described.row.about)
+        start = 0 if has_about else next(i for i, text in enumerate(paragraphs) if text.startswith(begins))
         notes = "\n\n".join(escape(text) for text in paragraphs[start:])
         parts.append(f"```text\nbaracuda.{spec.name}({signature(spec)})\n```\n\n{notes}")
     return "\n\n".join(parts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimax polynomials of native/core/math/*_cpu.h: function, interval and weight of each.
+"""The minimax polynomials of native/core/math: function, interval and weight of each.
 
 Polynomials of even or odd functions have the variable s = x^2.
 """
@@ -24,6 +24,7 @@ class Polynomial:
     count      coefficients, from the constant one on
     bits       of a coefficient, 24 or 53
     exact      leading coefficients that are rounded before the others are fitted
+    error      bound of the largest weighted error; the default is an eighth of f32's last place
     """
 
     file: str
@@ -34,6 +35,7 @@ class Polynomial:
     weight: Function
     bits: int
     exact: int
+    error: float = 2.0**-27
 
     def fit(self) -> Fit:
         with mp.workdps(DIGITS):
@@ -50,7 +52,9 @@ def _of_root(function: Function, limit: Function) -> Function:
 
 def polynomials() -> Iterator[Polynomial]:
     with mp.workdps(DIGITS):
-        yield from (*_exponentials(), *_logarithms(), *_circular(), *_hyperbolic(), *_error_functions(), *_gamma())
+        for group in (_exponentials, _logarithms, _circular, _hyperbolic, _error_functions, _gamma, _portable,
+                      _normal_quantile):  # fmt: skip
+            yield from group()
 
 
 def _exponentials() -> list[Polynomial]:
@@ -150,3 +154,60 @@ def _gamma() -> list[Polynomial]:
         Polynomial("gamma_cpu.h", "sin(pi r) = pi r P(r^2)", sine, (zero, mp.mpf(1) / 4), 9,
                    lambda s: mp.mpf(1), 53, 0),
     ]  # fmt: skip
+
+
+def _portable() -> list[Polynomial]:
+    file, half_ln2, zero, sixteenth = "portable.h", mp.log(2) / 2, mp.mpf(0), mp.mpf(1) / 16
+    artanh = _of_root(lambda s: (2 * mp.atanh(s) / s - 2) / s**2, lambda z: mp.mpf(2) / 3 + z * 2 / 5)
+    exp = _or_limit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: mp.mpf(1) / 2 + r / 6, mp.mpf(10) ** -8)
+    sine = _of_root(lambda t: mp.sinpi(t) / t, lambda s: mp.pi - mp.pi**3 / 6 * s)
+    cosine: Function = lambda s: mp.cospi(mp.sqrt(s))  # noqa: E731
+    return [
+        Polynomial(file, "2 artanh s = 2 s + s^3 P(s^2)", artanh, (zero, mp.mpf("0.02944")), 8, lambda z: z, 53, 0),
+        Polynomial(file, "e^r = 1 + r + r^2 P(r)", exp, (-half_ln2, half_ln2), 11, lambda r: r * r / mp.exp(r), 53, 0),
+        Polynomial(file, "sin(pi t) = t P(t^2), f32", sine, (zero, sixteenth), 4, lambda s: 1 / sine(s), 24, 2,
+                   2.0**-25),
+        Polynomial(file, "cos(pi t) = P(t^2), f32", cosine, (zero, sixteenth), 5, lambda s: 1 / cosine(s), 24, 2),
+        Polynomial(file, "sin(pi t) = t P(t^2), f64", sine, (zero, sixteenth), 8, lambda s: 1 / sine(s), 53, 0),
+        Polynomial(file, "cos(pi t) = P(t^2), f64", cosine, (zero, sixteenth), 9, lambda s: 1 / cosine(s), 53, 0),
+    ]  # fmt: skip
+
+
+def _quantile_ratio(w: mp.mpf) -> mp.mpf:
+    """z / x, where the tail above z has the probability t, x = 1 - 2 t and w = -ln(1 - x^2)."""
+    if w < mp.mpf(10) ** -12:
+        return mp.sqrt(mp.pi / 2)
+    square = mp.exp(-w)
+    x = mp.sqrt(1 - square)
+    if x < mp.mpf("0.4"):
+        return mp.sqrt(2) * mp.erfinv(x) / x
+    t = square / (2 * (1 + x))
+    z = mp.sqrt(-2 * mp.log(t))
+    for _ in range(60):  # Newton's method for ln of the tail
+        tail = mp.erfc(z / mp.sqrt(2)) / 2
+        step = mp.log(tail / t) * tail * mp.sqrt(2 * mp.pi) * mp.exp(z * z / 2)
+        z += step
+        if abs(step) < mp.mpf(10) ** -36:
+            break
+    return z / x
+
+
+def _normal_quantile() -> list[Polynomial]:
+    """z / x as a polynomial in w - c up to a limit of w, and in sqrt(w) - c beyond it."""
+
+    def segment(name: str, low: object, high: object, centre: str, count: int, bits: int, exact: int, error: float,
+              *, root: bool) -> Polynomial:  # fmt: skip
+        c = mp.mpf(centre)
+        value: Function = lambda v: _quantile_ratio((v + c) ** 2 if root else v + c)  # noqa: E731
+        interval = (mp.mpf(low) - c, mp.mpf(high) - c)
+        return Polynomial("normal_quantile.h", name, value, interval, count, lambda v: 1 / value(v), bits, exact, error)
+
+    return [
+        segment("f32, w <= 5", 0, 5, "2.5", 10, 24, 2, 2.0**-25, root=False),
+        segment("f32, sqrt(w) <= 4.65", mp.sqrt(5), "4.65", "3.4375", 11, 24, 2, 2.0**-24, root=True),
+        segment("f32, sqrt(w) <= 8.7", "4.64", "8.7", "6.6875", 8, 24, 2, 2.0**-24, root=True),
+        segment("f64, w <= 6.25", 0, "6.25", "3.125", 24, 53, 0, 2.0**-53, root=False),
+        segment("f64, sqrt(w) <= 4", "2.5", 4, "3.25", 20, 53, 0, 2.0**-53, root=True),
+        segment("f64, sqrt(w) <= 6", 4, 6, "5", 18, 53, 0, 2.0**-52, root=True),
+        segment("f64, sqrt(w) <= 8.7", "5.96", "8.7", "7.375", 17, 53, 0, 2.0**-52, root=True),
+    ]

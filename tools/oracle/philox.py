@@ -29,15 +29,24 @@ def stream(seed: int, first: int, count: int, period: int) -> np.ndarray:
     return blocks((seed & 0xFFFFFFFF, seed >> 32), counters).ravel()
 
 
-def uniform(seed: int, offset: int, count: int, dtype: str) -> np.ndarray:
-    """Numbers [offset, offset + count) of a stream, in (0, 1), as computed by ops of the compute type `dtype`."""
-    each = 2 if dtype == "f64" else 1
+def numbers(seed: int, offset: int, count: int, each: int) -> np.ndarray:
+    """Numbers [offset, offset + count) of a stream, as integers of `each` words, the low word first."""
     of_block = 4 // each
     words = stream(seed, offset // of_block, count // of_block + 2, 2**64 // of_block).reshape(-1, each)
     words = words[offset % of_block :][:count].astype(np.uint64)
+    return words[:, 1] << np.uint64(32) | words[:, 0] if each == 2 else words[:, 0]
+
+
+def more_words(seed: int, number: int, attempt: int, each: int) -> list[int]:
+    """The words of the block that an element takes after it rejected a number of `each` words."""
+    counter = np.array([[number & 0xFFFFFFFF, number >> 32, attempt, each]], np.uint64)
+    return [int(word) for word in blocks((seed & 0xFFFFFFFF, seed >> 32), counter)[0]]
+
+
+def uniform(seed: int, offset: int, count: int, dtype: str) -> np.ndarray:
+    """Numbers [offset, offset + count) of a stream, in (0, 1), as computed by ops of the compute type `dtype`."""
     if dtype == "f64":
-        bits = words[:, 1] << np.uint64(32) | words[:, 0]
-        return ((bits >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
-    rounded = words[:, 0].astype(np.float32).astype(np.float64)
+        return ((numbers(seed, offset, count, 2) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    rounded = numbers(seed, offset, count, 1).astype(np.float32).astype(np.float64)
     u = (rounded * 2.0**-32 + 2.0**-33).astype(np.float32).astype(np.float64)
     return np.minimum(u, 1 - 2.0**-24)

@@ -197,6 +197,7 @@ def _accumulator_dtype(dtype: Any) -> Any:
 # Functions with a gradient in the op table -> composite gradients of their further arguments.
 SEPARATE: dict[str, dict[str, CompositeGradient]] = {
     "embedding_bag_weighted": {"per_sample_weights": CompositeGradient(_bag_weights, ("weight", "indices", "offsets"))},
+    "dropout": {"residual": CompositeGradient(lambda _, given: given["dy"], (), (), ("residual",))},
     "sigmoid_focal_loss": {"target": CompositeGradient(_focal, ("x", "target"))},
     **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
 }
@@ -252,6 +253,15 @@ def _of_fixed_statistics(call: Call, given: Given) -> Any:
     return dx, *call("batch_norm_training_backward", given["dy"], x, mean, inv_std, gamma, **options)[1:]
 
 
+def _of_sort(call: Call, given: Given) -> Any:
+    """Gradient of sorted values: dy at the indices of the sort."""
+    dy, axis = given["dy"], given["axis"]
+    indices = given.get("indices")
+    if indices is None:
+        indices = call("argsort", given["x"], axis=axis, descending=given["descending"])
+    return call("scatter", indices, dy, dy.shape[axis], axis=axis)
+
+
 # Functions whose composite gradient takes several incoming gradients or gives several.
 JOINT = {
     **{f"{statistic}_mean": _of_moments(statistic) for statistic in ("var", "std")},
@@ -259,6 +269,7 @@ JOINT = {
         ("argmax_with_value", "argmin_with_value", "kthvalue", "median", "nanmedian", "mode"),
         CompositeGradient(_of_extreme, ("indices",), ("x",)),
     ),
+    "sort_with_indices": CompositeGradient(_of_sort, ("indices",)),
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
@@ -302,6 +313,7 @@ COMPOSITE_GRADIENTS: dict[str, dict[str, CompositeGradient]] = {
     "scatter": {"updates": CompositeGradient(_scatter, ("index",))},
     "put": {"updates": CompositeGradient(_of_flattened(_scatter), ("index",))},
     "put_add": {"updates": CompositeGradient(_of_flattened(_scatter_add), ("index",))},
+    "sort": {"x": CompositeGradient(_of_sort, ("x",))},
     "take": {"x": CompositeGradient(_take, ("index",), ("x",))},
     "gather_rows": {"table": CompositeGradient(_gather_rows, ("index",), ("table",))},
     "masked_scatter": {"source": CompositeGradient(_masked_scatter, ("mask",), ("source",))},

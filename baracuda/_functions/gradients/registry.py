@@ -108,7 +108,9 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
     extents = {n.name: _extent(whole, n.name, n.number) for n in spec.numbers
                if n.name not in known and n.name != "dtype"}  # fmt: skip
     given = {output.name.removeprefix("d"): k for k, output in enumerate(spec.outputs)}
-    given |= {name: given[same[1:]] for name, same in _SAME_GRADIENT.items() if name in inputs and same[1:] in given}
+    apart = SEPARATE.get(whole.name.removesuffix("_forward"), {})
+    given |= {name: given[same[1:]] for name, same in _SAME_GRADIENT.items()
+              if name in inputs and same[1:] in given and name not in apart}  # fmt: skip
     if not given.keys() <= set(inputs):
         return None
     shaped = [argument.name for argument in spec.arrays if not argument.pointer]
@@ -116,7 +118,7 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
     separate: dict[str, Spec | CompositeGradient] = {
         name: each for name, each in own.items() if each is not None and name not in given
     }
-    for name, composed in SEPARATE.get(whole.name.removesuffix("_forward"), {}).items():
+    for name, composed in apart.items():
         separate[name] = composed
         shaped += composed.shaped
     return Gradient(whole, spec, incoming, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, separate)

@@ -35,6 +35,8 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     values = {name: int(text) for name, text in spec.fixed.items()}
     values |= {"m": rows, "n": columns, "k": contracted, "batch": count}
     sizes = {"a": (rows, contracted), "b": (contracted, columns), "d": (rows, columns)}
+    unused = [p for p in spec.row.params if p.role in ("pitch", "stride") and p.of not in sizes]
+    values |= {p.name: max(columns, 1) if p.role == "pitch" else 0 for p in unused}  # of operands that are not there
     result = (*batch, *((rows,) if len(a) > 1 else ()), *((columns,) if len(b) > 1 else ()))
     transposed: set[str] = set()  # column-major operands, which the views report
     op_views = {name: functools.partial(_as_batch, name=name, count=count, size=size, transposed=transposed)
@@ -48,6 +50,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         }  # fmt: skip
 
     extents: dict[str, Shape] = {name: (count, *size) for name, size in sizes.items()}
+    extents |= {p.name: (count, rows, columns) for p in spec.row.pointers if p.name not in sizes}
     stride_axes = {f"stride_{name}": 0 for name in sizes}
     batched = {name: (*batch, *shapes[name][-2:]) for name in "ab"}  # copies are broadcast to these
     return CallMeta(

@@ -27,6 +27,7 @@ from baracuda._call.scalars import (
     at_least,
     exceeds,
 )
+from baracuda._functions.flags import FLAGS
 from baracuda._functions.shape_rules import (
     accumulated,
     attention,
@@ -37,8 +38,10 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    random,
     reductions,
     rotary,
+    searching,
     serving,
 )
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
@@ -50,6 +53,7 @@ from baracuda.elementwise.affine import AffineDescriptor
 from baracuda.elementwise.fill import FillDescriptor, stored_high
 from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
 
@@ -253,7 +257,10 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "topk": ordering.top_k, "topk_backward": ordering.top_k_backward, "topk_segments": ordering.top_k_segments,
     "order_statistic": ordering.order_statistic, "quantile": ordering.quantile,
     "quantile_backward": ordering.quantile_backward,
-    "masked": _pointwise, "serving": serving.by_extents, "sort": _along_axis,
+    "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
+    "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
+    "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -319,11 +326,9 @@ def _inverse(name: str, value: object) -> float:
 _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_enum_value, EmbeddingBagMode),
     "reduction_mode": functools.partial(_enum_value, LossReduction),
-    "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
-    "scale_grad_by_freq": as_flag, "reverse": as_flag, "descending": as_flag, "hard": as_flag, "zero_infinity": as_flag,
-    "log_input_flag": as_flag, "is_half": as_flag, "log_target_flag": as_flag, "full_flag": as_flag,
-    "swap_flag": as_flag, "is_causal": as_flag, "aligns_ends": as_flag, "is_base2": as_flag, "largest": as_flag,
-    "sorted": as_flag, "interpolation": functools.partial(_enum_value, QuantileInterpolation), "inv_tau": _inverse,
+    "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
+    "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
+    "interpolation": functools.partial(_enum_value, QuantileInterpolation),
 }  # fmt: skip
 
 

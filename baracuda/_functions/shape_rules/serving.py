@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape rule of the attention functions: the extents of each operand are numbers of the row by their names."""
+"""Shape rule of attention and sampling: the extents of each operand are numbers of the row by their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._call.scalars import INT32_MAX, as_real, exceeds
+from baracuda._call.scalars import INT32_MAX, as_integer, as_real, exceeds
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
@@ -17,9 +17,10 @@ _AXES = {"b": 0, "h": 1, "s": 2}  # letters of scalars such as stride_k_s
 
 
 def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """A row of offsets has one more than the batch; scale is 1 / sqrt(d_k) if it is None."""
+    """A row of offsets has one more than the batch; scale is 1 / sqrt(d_k) if it is None. Extents may be literals."""
     words = {p.name: p.shape.partition(" at ")[0].split(", ") for p in spec.row.params if p.is_pointer}
-    values: dict[str, Any] = {}
+    literals = {word: int(word) for each in words.values() for word in each if word.isdigit()}
+    values: dict[str, Any] = dict(literals)
     for argument in spec.arrays:
         if argument.name in shapes:
             _read(argument.name, shapes[argument.name], words[argument.pointer], values)
@@ -27,8 +28,13 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     for name, value in values.items():
         if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
+    for p in spec.row.params:
+        if p.role == "parameter" and p.name in numbers and any(p.name in each for each in words.values()):
+            values[p.name] = as_integer(p.name, numbers[p.name], 0, INT32_MAX)
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
-    del values["offset_count"]
+    for name in ("offset_count", *literals):
+        del values[name]
+    values |= {name: float(text) if "." in text else int(text) for name, text in spec.fixed.items()}
     if "scale" in numbers:
         scale = numbers["scale"]
         values["scale"] = 1 / math.sqrt(max(values["d_k"], 1)) if scale is None else as_real("scale", scale)

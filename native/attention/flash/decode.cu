@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over caches of 8-bit floats: by mma.sync, or row by row where the head dimension is too wide for it.
+// Attention over caches of 8-bit elements: by mma.sync, or row by row where the head dimension is too wide for it.
 #include "attention/flash/decode_rows.h"
 #include "attention/sm80/mma.h"
 
@@ -21,6 +21,8 @@ size_t attention_decode_workspace(const AttentionForward<T, KV>& p) {
     template Status attention_decode(const Launch&, const AttentionForward<T, KV>&); \
     template size_t attention_decode_workspace(const AttentionForward<T, KV>&);
 
+BK_DECODE(f16, int8_t)
+BK_DECODE(bf16, int8_t)
 BK_DECODE(f16, e4m3)
 BK_DECODE(f16, e5m2)
 BK_DECODE(bf16, e4m3)

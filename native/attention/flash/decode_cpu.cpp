@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over caches of 8-bit floats.
+// Attention over caches of 8-bit elements.
 #include "attention/flash/decode_rows.h"
 
 namespace bk {
@@ -18,6 +18,8 @@ size_t attention_decode_workspace(const AttentionForward<T, KV>&) {
     template Status attention_decode(const Launch&, const AttentionForward<T, KV>&); \
     template size_t attention_decode_workspace(const AttentionForward<T, KV>&);
 
+BK_DECODE(f16, int8_t)
+BK_DECODE(bf16, int8_t)
 BK_DECODE(f16, e4m3)
 BK_DECODE(f16, e5m2)
 BK_DECODE(bf16, e4m3)

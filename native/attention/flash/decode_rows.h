@@ -47,10 +47,17 @@ struct DecodeRows {
         if (!shows_key(p.rules, item.sequence, item.b, h, item.i, j)) return -kInfinity<float>;
         const T* q = p.q.at(item.b, h, item.sequence.q_begin + item.i);
         const KV* k = key_row(p.k, p.lengths, item.sequence, item.b, p.kv_head_of(h), j);
-        return capped_score(p.rules, dot_product(q, k, p.d_k)) + score_addend<T, float>(p.rules, item.b, h, item.i, j);
+        const float dot = dot_product(q, k, p.d_k) * factor_of(p.k_scales, item, p.kv_head_of(h), j);
+        return capped_score(p.rules, dot) + score_addend<T, float>(p.rules, item.b, h, item.i, j);
     }
     BK_HD const KV* value(const Item& item, int64_t j) const {
         return key_row(p.v, p.lengths, item.sequence, item.b, p.kv_head_of(item.head), j);
+    }
+    BK_HD float value_factor(const Item& item, int64_t j) const {
+        return factor_of(p.v_scales, item, p.kv_head_of(item.head), j);
+    }
+    BK_HD float factor_of(const HeadsView<const float>& scales, const Item& item, int64_t kv_head, int64_t j) const {
+        return scales.data == nullptr ? 1.0f : *key_row(scales, p.lengths, item.sequence, item.b, kv_head, j);
     }
     BK_HD OnlineState state(const Item&, int) const { return {-kInfinity<float>, 0}; }
     BK_HD float output(const Item&, int, int64_t) const { return 0; }

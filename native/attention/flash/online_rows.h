@@ -55,6 +55,7 @@ BK_HD float dot_product(const T* q, const KV* k, int64_t d) {
 //   auto item_at(int64_t) const              with `int rows`, and `KeyRange keys` that some row sees
 //   float score(item, r, j) const            -inf where row r does not see key j
 //   const KV* value(item, j) const           the value of key j
+//   float value_factor(item, j) const        and what it is multiplied by
 //   OnlineState state(item, r) const         m and l before the first key
 //   float output(item, r, d) const           and the output then, unnormalised
 //   void write(item, r, d, sum, l) const     one element of the output
@@ -137,10 +138,11 @@ private:
                 const float weight = s.score[r][u];
                 if (weight == 0) continue;  // the value of a hidden key may be anything
                 const auto* value = p.value(item, j + u) + first + begin;
+                const float factor = weight * p.value_factor(item, j + u);
                 if (lanes == Team::kLanes)
-                    for (int lane = 0; lane < Team::kLanes; ++lane) sum[lane] += weight * wide_element(value[lane]);
+                    for (int lane = 0; lane < Team::kLanes; ++lane) sum[lane] += factor * wide_element(value[lane]);
                 else
-                    for (int lane = 0; lane < lanes; ++lane) sum[lane] += weight * wide_element(value[lane]);
+                    for (int lane = 0; lane < lanes; ++lane) sum[lane] += factor * wide_element(value[lane]);
             }
             for (int lane = 0; lane < lanes; ++lane) s.sum[r][begin + lane] = s.sum[r][begin + lane] * s.factor[r] + sum[lane];
         }

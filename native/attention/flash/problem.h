@@ -162,6 +162,7 @@ struct AttentionForward {
     ScoreRules rules;
     HeadsView<const T> q;
     HeadsView<const KV> k, v;
+    HeadsView<const float> k_scales, v_scales;  // factors of the rows of 8-bit keys and values, or null
     HeadsView<T> y;
     LseView lse;
     WeightsView weights;

@@ -157,6 +157,21 @@ struct AttentionPaged {
     }
 };
 
+// 8-bit keys and values with a factor for each slot of a head: those that paged_kv_append_quantized_{T}_{U} stores.
+template <class T, class KV>
+struct AttentionPagedQuantized : AttentionPaged<T, KV> {
+    Status run(const T* q, const KV* k_cache, const KV* v_cache, const float* k_scales, const float* v_scales,
+               const int32_t* page_ids, const int32_t* page_offsets, const int32_t* last_page_len, const int32_t* q_offsets,
+               T* y, float* lse, const Launch& launch) const {
+        BK_TRY(this->check_rows(q_offsets));
+        auto p = this->problem(q, k_cache, v_cache, page_ids, page_offsets, last_page_len, q_offsets, y, lse);
+        const int64_t page = this->page_size;
+        p.k_scales = {k_scales, this->kv_heads * page, page, 1};
+        p.v_scales = {v_scales, this->kv_heads * page, page, 1};
+        return paged_forward<T, KV>(launch, p);
+    }
+};
+
 // One head of keys, whose first d_v elements are the values: multi-head latent attention.
 template <class T>
 struct AttentionPagedLatent {

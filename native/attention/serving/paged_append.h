@@ -12,13 +12,9 @@
 
 namespace bk {
 
-// Rows are words of d[0] (keys) and d[1] (values) elements.
-template <class Word>
-struct PagedAppendJob {
-    int64_t batch, heads, page_size, num_pages, num_page_ids;
-    int64_t d[2];
-    const Word* source[2];
-    Word* cache[2];
+// Where new tokens go.
+struct PagedTokens {
+    int64_t batch, page_size, num_pages, num_page_ids;
     const int32_t *page_ids, *page_offsets;
     const int32_t *batch_indices, *positions;  // of the tokens; null: token b is the last one of sequence b
     const int32_t* last_page_len;
@@ -40,13 +36,23 @@ struct PagedAppendJob {
         const int64_t page = page_ids[at];
         return page < 0 || page >= num_pages ? Slot{-1, 0} : Slot{page, position % page_size};
     }
+};
+
+// Rows are words of d[0] (keys) and d[1] (values) elements.
+template <class Word>
+struct PagedAppendJob {
+    PagedTokens tokens;
+    int64_t heads;
+    int64_t d[2];
+    const Word* source[2];
+    Word* cache[2];
 
     BK_HD void operator()(const Team& team, int64_t token) const {
-        const Slot to = slot_of(token);
+        const PagedTokens::Slot to = tokens.slot_of(token);
         if (to.page < 0) return;
         for (int kind = 0; kind < 2; ++kind)
             for (int64_t e = team.rank; e < heads * d[kind]; e += team.size) {
-                const int64_t head = e / d[kind], at = ((to.page * heads + head) * page_size + to.slot) * d[kind];
+                const int64_t head = e / d[kind], at = ((to.page * heads + head) * tokens.page_size + to.slot) * d[kind];
                 cache[kind][at + e % d[kind]] = source[kind][token * heads * d[kind] + e];
             }
     }
@@ -75,19 +81,12 @@ private:
     template <class Word>
     Status in_words(const Launch& launch) const {
         const auto words = [&](int64_t d) { return d * size / static_cast<int64_t>(sizeof(Word)); };
-        const PagedAppendJob<Word> job{batch,
-                                       heads,
-                                       page_size,
-                                       num_pages,
-                                       num_page_ids,
-                                       {words(d_k), words(d_v)},
-                                       {static_cast<const Word*>(k), static_cast<const Word*>(v)},
-                                       {static_cast<Word*>(k_cache), static_cast<Word*>(v_cache)},
-                                       page_ids,
-                                       page_offsets,
-                                       batch_indices,
-                                       positions,
-                                       last_page_len};
+        const PagedAppendJob<Word> job{
+            {batch, page_size, num_pages, num_page_ids, page_ids, page_offsets, batch_indices, positions, last_page_len},
+            heads,
+            {words(d_k), words(d_v)},
+            {static_cast<const Word*>(k), static_cast<const Word*>(v)},
+            {static_cast<Word*>(k_cache), static_cast<Word*>(v_cache)}};
         return run_teams(launch, tokens, heads * (d_k + d_v) * size, job);
     }
 };

@@ -75,6 +75,7 @@ struct RingRows {
         return scale * dot_product(q + row(item, r) * d, k + (item.head * k_len + j) * d, d);
     }
     BK_HD const T* value(const Item& item, int64_t j) const { return v + (item.head * k_len + j) * d; }
+    BK_HD float value_factor(const Item&, int64_t) const { return 1; }
     BK_HD OnlineState state(const Item& item, int r) const { return {at.m[row(item, r)], at.l[row(item, r)]}; }
     BK_HD float output(const Item& item, int r, int64_t e) const { return at.o[row(item, r) * d + e]; }
     BK_HD void write(const Item& item, int r, int64_t e, float sum, float) const { at.o[row(item, r) * d + e] = sum; }

@@ -35,11 +35,13 @@ struct DecodeMma {
 
 template <class KV, int kWidth>
 struct DecodeShape {
-    static constexpr bool kIsFp8 = sizeof(KV) == 1;
-    static constexpr int kTile = kChunk * kWidth * static_cast<int>(sizeof(KV)), kStageBytes = 2 * kTile;
-    static constexpr int kRingBytes = 64 << 10;
-    static constexpr int kWarps = 4 * 2 * kStageBytes <= kRingBytes ? 4 : 2;
-    static constexpr int kFitting = kRingBytes / (kWarps * kStageBytes), kStages = kFitting < 4 ? kFitting : 4;
+    static constexpr bool kIs8Bit = sizeof(KV) == 1;
+    static constexpr int kTile = kChunk * kWidth * static_cast<int>(sizeof(KV));
+    static constexpr int kScaleBytes = kIs8Bit ? 2 * kChunk * static_cast<int>(sizeof(float)) : 0;  // of keys and values
+    static constexpr int kStageBytes = 2 * kTile + kScaleBytes;
+    static constexpr int kRingBytes = 64 << 10;  // of tiles
+    static constexpr int kWarps = 4 * 2 * 2 * kTile <= kRingBytes ? 4 : 2;
+    static constexpr int kFitting = kRingBytes / (kWarps * 2 * kTile), kStages = kFitting < 4 ? kFitting : 4;
     static constexpr int kThreads = 32 * kWarps, kWarpBytes = kStages * kStageBytes;
     static constexpr int kQueryBytes = kDecodeTile * kWidth * 2;
     static constexpr int kStateBytes = kWarps * kDecodeTile * 2 * static_cast<int>(sizeof(float));
@@ -47,9 +49,19 @@ struct DecodeShape {
     static_assert(kDecodeTile * kWidth * 4 <= kWarpBytes, "a warp's output fits where its stages were");
 };
 
+// Two elements of f16 as two of T.
+template <class T>
+BK_DEVICE uint32_t halves_to(uint32_t halves) {
+    if constexpr (std::is_same_v<T, f16>)
+        return halves;
+    else
+        return pack_pair<T>(widen(f16{static_cast<uint16_t>(halves)}), widen(f16{static_cast<uint16_t>(halves >> 16)}));
+}
+
 // Two 8-bit elements, the lower or upper half of a word, as two of T.
 template <class T, class KV>
 BK_DEVICE uint32_t widen_pair(uint32_t word, int half) {
+    if constexpr (std::is_same_v<KV, int8_t>) return halves_to<T>(int8_to_f16x2(word, half));
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
     uint32_t halves;
     const uint16_t two = static_cast<uint16_t>(half == 0 ? word : word >> 16);
@@ -60,10 +72,7 @@ BK_DEVICE uint32_t widen_pair(uint32_t word, int half) {
 #else
     const uint32_t halves = fp8_to_f16x2<KV>(word, half);
 #endif
-    if constexpr (std::is_same_v<T, f16>)
-        return halves;
-    else
-        return pack_pair<T>(widen(f16{static_cast<uint16_t>(halves)}), widen(f16{static_cast<uint16_t>(halves >> 16)}));
+    return halves_to<T>(halves);
 }
 
 template <class T, class KV, int kWidth>
@@ -85,6 +94,7 @@ public:
           split_(split),
           warp_(static_cast<int>(threadIdx.x) / 32),
           lane_(static_cast<int>(threadIdx.x) % 32),
+          scales_(lane_ < kChunk ? g.p.k_scales : g.p.v_scales, g.p.lengths, g.page_size, s, queries.b, kv_head),
           ring_(shared + warp_ * Shape::kWarpBytes),
           rings_(shared),
           q_(reinterpret_cast<uint4*>(shared + Shape::kWarps * Shape::kWarpBytes)),
@@ -172,11 +182,27 @@ private:
                                       [&](int r) { return r < count ? first + r * rows.view.row : nullptr; });
     }
 
+    BK_DEVICE void load_scales(char* to, int j0) const {
+        if (scales_.view.data == nullptr) return;
+        const int j = j0 + lane_ % kChunk;
+        const float* from = scales_.view.data;
+        if (j < scales_.k_len) {
+            if (!g_.is_one_page)
+                from = scales_.row(j);
+            else if (g_.p.lengths.page_ids == nullptr)
+                from = scales_.data + j * scales_.view.row;
+            else
+                from = scales_.data + (page_ * scales_.view.batch + (slot_ + lane_ % kChunk) * scales_.view.row);
+        }
+        start_copy_4(to + lane_ * 4, from, j < scales_.k_len);
+    }
+
     BK_DEVICE void load(int chunk, int stage) {
         if (chunk < end_) {
             char* const to = ring_ + stage * Shape::kStageBytes;
             load_tile(to, keys_, chunk * kChunk, g_.p.d_k, g_.copies_k);
             load_tile(to + Shape::kTile, values_, chunk * kChunk, g_.p.d_v, g_.copies_v);
+            if constexpr (Shape::kIs8Bit) load_scales(to + 2 * Shape::kTile, chunk * kChunk);
             find_page(chunk + Shape::kWarps);
         }
         end_copy_group();
@@ -195,7 +221,7 @@ private:
                                                                                                   queries_.begin +
                                                                                                       at_.query[1]);
         const int d_k = static_cast<int>(g_.p.d_k);
-        constexpr int kFirst = Shape::kIsFp8 ? 4 : 2, kSecond = Shape::kIsFp8 ? 2 : 8;
+        constexpr int kFirst = Shape::kIs8Bit ? 4 : 2, kSecond = Shape::kIs8Bit ? 2 : 8;
 #pragma unroll
         for (int i = 0; i < kSteps / Shape::kWarps; ++i) {
             const int step = i * Shape::kWarps + warp_;
@@ -213,7 +239,7 @@ private:
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
             uint32_t words[4];
-            if constexpr (!Shape::kIsFp8) {
+            if constexpr (!Shape::kIs8Bit) {
                 ldmatrix_x4(words, keys + matrix_offset(2 * step));
                 multiply_step(scores, step, {words[0], words[2]}, {words[1], words[3]});
             } else if (step % 2 == 0) {
@@ -246,7 +272,7 @@ private:
 #pragma unroll
         for (int n = 0; n < kSteps; ++n) {
             uint32_t words[4];
-            if constexpr (!Shape::kIsFp8) {
+            if constexpr (!Shape::kIs8Bit) {
                 ldmatrix_x4_trans(words, values + matrix_offset(2 * n));
                 const uint32_t first[2] = {words[0], words[1]}, second[2] = {words[2], words[3]};
                 Mma<T>::run(output_[2 * n], a, first);
@@ -266,21 +292,46 @@ private:
     }
 
     BK_DEVICE int column_of(int tile, int v) const {
-        if constexpr (Shape::kIsFp8)
+        if constexpr (Shape::kIs8Bit)
             return tile / 2 * 16 + (lane_ % 4 * 2 + v) * 2 + tile % 2;
         else
             return tile * 8 + lane_ % 4 * 2 + v;
     }
 
+    // Multiplies the columns by the factors of their keys, in units of 1 / unit.
+    BK_DEVICE void multiply_scales(float (&scores)[2][4], const char* scales, float unit) const {
+        const float* const own = reinterpret_cast<const float*>(scales) + lane_ % 4 * 2;
+        each_element(scores, [&](int n, int v, float x) { return x * (own[8 * n + v % 2] * unit); });
+    }
+
+    // The output is in units of the largest factor of values so far, so that products of probabilities and factors stay in
+    // the range of f16. Returns what the output is to be multiplied by when a chunk has a larger one.
+    BK_DEVICE float raise_value_scale(const char* scales) {
+        const float* const own = reinterpret_cast<const float*>(scales) + lane_ % 4 * 2;
+        const float largest = quad_max(fmaxf(fmaxf(own[0], own[1]), fmaxf(own[8], own[9])));
+        if (!(largest > value_scale_)) return 1;
+        const float change = value_scale_ / largest;
+        value_scale_ = largest;
+        inverse_value_scale_ = 1 / largest;
+        return change;
+    }
+
     BK_DEVICE void add_chunk(int j0, const char* stage) {
         float scores[2][4], none[1][4];
         multiply_queries(scores, stage);
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.k_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile, 1.0f);
         at_.key = j0 + lane_ % 4 * 2;
         apply_score_rules<T, false>(g_.p.rules, at_.query[1], keys_.k_len - 1, at_, scores, none);
         each_element(scores, [&](int n, int v, float score) {
             return band_.shows(at_.i(n, v), at_.j(n, v)) ? score : -kInfinity<float>;
         });
-        const float factor[2] = {soften(scores, 0, 1.0f, state_[0]), soften(scores, 1, 1.0f, state_[1])};
+        float factor[2] = {soften(scores, 0, 1.0f, state_[0]), soften(scores, 1, 1.0f, state_[1])};
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.v_scales.data != nullptr) {
+                const float change = raise_value_scale(stage + 2 * Shape::kTile + Shape::kScaleBytes / 2);
+                factor[0] *= change, factor[1] *= change;
+            }
         if (__any_sync(kAllLanes, factor[0] != 1 || factor[1] != 1)) {
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
@@ -288,6 +339,9 @@ private:
                 for (int v = 0; v < 4; ++v) output_[n][v] *= factor[v / 2];
         }
         if (g_.p.rules.dropout.probability > 0) apply_dropout(g_.p.rules.dropout, *g_.p.rules.dropout.seed, at_, scores);
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.v_scales.data != nullptr)
+                multiply_scales(scores, stage + 2 * Shape::kTile + Shape::kScaleBytes / 2, inverse_value_scale_);
         multiply_values(scores, stage + Shape::kTile);
     }
 
@@ -306,7 +360,9 @@ private:
         for (int half = 0; half < 2; ++half) {
             const int row = lane_ / 4 + 8 * half;
             const float top = row_state(row).max;
-            const float factor = math::half::exp2(state_[half].max - (top == -kInfinity<float> ? 0.0f : top));
+            float factor = math::half::exp2(state_[half].max - (top == -kInfinity<float> ? 0.0f : top));
+            if constexpr (Shape::kIs8Bit)
+                if (g_.p.v_scales.data != nullptr) factor *= value_scale_;
             float* const to = reinterpret_cast<float*>(ring_) + row * kWidth;
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
@@ -314,7 +370,7 @@ private:
                 for (int v = 0; v < 2; ++v) output_[n][2 * half + v] *= factor;
 #pragma unroll
             for (int n = 0; n < kTiles; ++n) {
-                if constexpr (Shape::kIsFp8) {
+                if constexpr (Shape::kIs8Bit) {
                     to[column_of(n, 0)] = output_[n][2 * half], to[column_of(n, 1)] = output_[n][2 * half + 1];
                 } else {
                     store(to + column_of(n, 0), Vec<float, 2>{{output_[n][2 * half], output_[n][2 * half + 1]}});
@@ -372,12 +428,14 @@ private:
     const int first_row_;
     const int64_t item_;
     const int split_, warp_, lane_;
+    const KeyRows<float> scales_;  // of keys in the lower half of the warp, of values in the upper one
     char *const ring_, *const rings_;
     uint4* const q_;
     float* const states_;
     int end_ = 0, page_ = 0, slot_ = 0;
     RowsAreQueries at_{};
     RowState state_[2] = {{-kInfinity<float>, 0}, {-kInfinity<float>, 0}};
+    float value_scale_ = 0, inverse_value_scale_ = 0;
     float output_[kTiles][4];
 };
 

@@ -24,7 +24,7 @@ Status attention_backward_mma(const Launch& launch, const AttentionBackward<T>& 
 template <class T>
 size_t attention_backward_mma_workspace(const AttentionBackward<T>& p);
 
-// KV is T, e4m3 or e5m2. It reads the keys once for each 16 rows of a group of query heads.
+// KV is T, e4m3, e5m2 or int8_t. It reads the keys once for each 16 rows of a group of query heads.
 template <class T, class KV>
 Status attention_decode_mma(const Launch& launch, const AttentionForward<T, KV>& p, bool* is_taken);
 template <class T, class KV>

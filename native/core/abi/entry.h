@@ -30,6 +30,9 @@ inline int32_t leave(const char* op, Status status) {
     return static_cast<int32_t>(status);
 }
 
+// A function whose result is a number.
+inline int32_t leave(const char*, int32_t number) { return number; }
+
 // Workspace size of an op; 0 for a problem that run() would reject.
 template <class Op>
 size_t workspace_size(const char* name, const Op& op, Status checked) {

@@ -161,9 +161,10 @@ __global__ void __launch_bounds__(kIndexedCopyThreads)
     int64_t offset[5] = {};
     walk.offsets(element, offset);
     const I at = index[offset[1]];
+    using Word = std::conditional_t<sizeof(Owner) == sizeof(int), int, long long>;  // what atomicMax takes
     if (is_inside(at, walk.extent))
-        atomicMax(last_update + offset[4] + static_cast<int64_t>(at) * walk.last_update_step,
-                  static_cast<Owner>(walk.first + offset[3]));
+        atomicMax(reinterpret_cast<Word*>(last_update + offset[4] + static_cast<int64_t>(at) * walk.last_update_step),
+                  static_cast<Word>(walk.first + offset[3]));
 }
 
 template <class Owner, class Bits, class I>

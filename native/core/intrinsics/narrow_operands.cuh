@@ -93,6 +93,12 @@ BK_DEVICE uint32_t fp8_to_f16x2<e4m3>(uint32_t word, int half) {
     return mul_f16x2(magnitude << 7, 0x5c005c00u) | sign | nan;              // times 256
 }
 
+// Two 8-bit integers, the lower or upper half of a word: 1024 + 128 + x has x + 128 as the low bits of its mantissa.
+BK_DEVICE uint32_t int8_to_f16x2(uint32_t word, int half) {
+    const uint32_t shifted = word ^ 0x80808080u, two = half == 0 ? shifted : shifted >> 16;
+    return sub_f16x2((two & 0xffu) | (two & 0xff00u) << 8 | 0x64006400u, 0x64806480u);
+}
+
 // mma over 32 bytes along k of sub-byte elements, by byte mmas.
 template <class Bytes, class E>
 struct WidenedMma {

@@ -10,44 +10,47 @@
 
 namespace bk::math::cpu {
 
-inline __attribute__((always_inline)) float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-inline __attribute__((always_inline)) double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#if BK_ON_GPU
+BK_HD float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+BK_HD double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+#else
+BK_HD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+BK_HD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#endif
 
 // c0 + x (c1 + x (c2 + ...))
 template <class C>
-inline __attribute__((always_inline)) C series(C, C c0) {
+BK_HD C series(C, C c0) {
     return c0;
 }
 
 template <class C, class... Rest>
-inline __attribute__((always_inline)) C series(C x, C c0, C c1, Rest... rest) {
+BK_HD C series(C x, C c0, C c1, Rest... rest) {
     return fma(x, series(x, c1, rest...), c0);
 }
 
 // a if the condition holds, else b, by masks: GCC would branch on repeated conditions.
-inline __attribute__((always_inline)) float pick(bool condition, float a, float b) {
+BK_HD float pick(bool condition, float a, float b) {
     const uint32_t mask = static_cast<uint32_t>(-static_cast<int32_t>(condition));
     return bit_cast<float>((bit_cast<uint32_t>(a) & mask) | (bit_cast<uint32_t>(b) & ~mask));
 }
 
-inline __attribute__((always_inline)) double pick(bool condition, double a, double b) {
+BK_HD double pick(bool condition, double a, double b) {
     const uint64_t mask = static_cast<uint64_t>(-static_cast<int64_t>(condition));
     return bit_cast<double>((bit_cast<uint64_t>(a) & mask) | (bit_cast<uint64_t>(b) & ~mask));
 }
 
 // x clamped to bounds; NaN passes.
 template <class C>
-inline __attribute__((always_inline)) C bounded(C x, C least, C most) {
+BK_HD C bounded(C x, C least, C most) {
     return pick(x > most, most, pick(x < least, least, x));
 }
 
-inline __attribute__((always_inline)) float size_of(float x) { return __builtin_fabsf(x); }
-inline __attribute__((always_inline)) double size_of(double x) { return __builtin_fabs(x); }
-inline __attribute__((always_inline)) float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
+BK_HD float size_of(float x) { return __builtin_fabsf(x); }
+BK_HD double size_of(double x) { return __builtin_fabs(x); }
+BK_HD float with_sign(float x, float sign) { return __builtin_copysignf(x, sign); }
 
 // 2^n with -126 <= n <= 127.
-inline __attribute__((always_inline)) float power_of_two(int32_t n) {
-    return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23);
-}
+BK_HD float power_of_two(int32_t n) { return bit_cast<float>(static_cast<uint32_t>(n + 127) << 23); }
 
 }  // namespace bk::math::cpu

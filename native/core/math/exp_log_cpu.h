@@ -17,7 +17,7 @@ struct Exponential {
     float t, n;
     int32_t integer;  // n
 
-    static inline __attribute__((always_inline)) Exponential of(float x) {
+    static BK_HD Exponential of(float x) {
         const float shifted = fma(x, 1.44269504f, kShift), n = shifted - kShift;
         const float r = fma(-n, 1.42860677e-6f, fma(-n, 0x1.62e4p-1f, x));
         const float q = series(r, 0.49999994f, 0.166665226f, 0.0416682921f, 0.0083685331f, 0.00138182472f);
@@ -26,12 +26,12 @@ struct Exponential {
 };
 
 // y 2^n for -252 <= n <= 254 in two steps; the second one rounds to subnormals or infinity.
-inline __attribute__((always_inline)) float scaled(float y, int32_t n) {
+BK_HD float scaled(float y, int32_t n) {
     const int32_t half = n >> 1;
     return y * power_of_two(half) * power_of_two(n - half);
 }
 
-inline __attribute__((always_inline)) float exp(float x) {
+BK_HD float exp(float x) {
     const Exponential e = Exponential::of(bounded(x, -104.0f, 89.0f));
     return scaled(1.0f + e.t, e.integer);
 }
@@ -40,12 +40,12 @@ inline __attribute__((always_inline)) float exp(float x) {
 struct Logarithm {
     float k, f, tail;  // x = 2^k (1 + f); ln(1 + f) = f + tail
 
-    static inline __attribute__((always_inline)) Logarithm of(float k, float f) {
+    static BK_HD Logarithm of(float k, float f) {
         const float q = series(f, 0.333333313f, -0.250008196f, 0.200012416f, -0.166234091f, 0.14201583f, -0.131596163f,
                                0.127621815f, -0.0763634741f);
         return {k, f, f * f * fma(f, q, -0.5f)};
     }
-    static inline __attribute__((always_inline)) Logarithm of(float x) {
+    static BK_HD Logarithm of(float x) {
         constexpr uint32_t kRootHalf = 0x3f3504f3u;
         const bool tiny = x < 0x1p-126f;
         const uint32_t above = bit_cast<uint32_t>(x * pick(tiny, 0x1p25f, 1.0f)) - kRootHalf;
@@ -55,32 +55,30 @@ struct Logarithm {
 };
 
 // y, or the limit of the logarithm if x is not positive and finite.
-inline __attribute__((always_inline)) float log_or_limit(float x, float y) {
+BK_HD float log_or_limit(float x, float y) {
     const float outside = pick(x == 0.0f, -INFINITY, pick(x < 0.0f, NAN, x));
     return pick((x > 0.0f) & (x < INFINITY), y, outside);
 }
 
-inline __attribute__((always_inline)) float log(float x) {
+BK_HD float log(float x) {
     const Logarithm l = Logarithm::of(x);
     return log_or_limit(x, fma(l.k, 0x1.62e4p-1f, fma(l.k, 1.42860677e-6f, l.tail) + l.f));
 }
 
 // log_b x: c is log_b(e) rounded, c_low its residual; k_high, with few bits, plus k_low is log_b(2).
-inline __attribute__((always_inline)) float log_of_base(float x, float c, float c_low, float k_high, float k_low) {
+BK_HD float log_of_base(float x, float c, float c_low, float k_high, float k_low) {
     const Logarithm l = Logarithm::of(x);
     const float small = fma(l.k, k_low, fma(l.f, c_low, l.tail * c));
     return log_or_limit(x, fma(l.k, k_high, fma(l.f, c, small)));
 }
 
-inline __attribute__((always_inline)) float log2(float x) { return log_of_base(x, 1.44269502f, 1.92596303e-8f, 1.0f, 0.0f); }
+BK_HD float log2(float x) { return log_of_base(x, 1.44269502f, 1.92596303e-8f, 1.0f, 0.0f); }
 
-inline __attribute__((always_inline)) float log10(float x) {
-    return log_of_base(x, 0.434294492f, -1.010305e-8f, 0x1.344p-2f, 4.60503898e-6f);
-}
+BK_HD float log10(float x) { return log_of_base(x, 0.434294492f, -1.010305e-8f, 0x1.344p-2f, 4.60503898e-6f); }
 
 // ln(2^more (1 + x)) for x >= -1. With 1 + x = 2^k m, rounded, f = 2^-k x + (2^-k - 1) is rounded once; from 2^30 on,
 // where the 1 vanishes, f = m - 1.
-inline __attribute__((always_inline)) float log1p_and(float x, float more) {
+BK_HD float log1p_and(float x, float more) {
     constexpr uint32_t kRootHalf = 0x3f3504f3u;
     const float u = 1.0f + x;
     const uint32_t above = bit_cast<uint32_t>(u) - kRootHalf, exponent = above & 0xff800000u;
@@ -92,10 +90,10 @@ inline __attribute__((always_inline)) float log1p_and(float x, float more) {
     return pick((u > 0.0f) & (u < INFINITY), y, pick(u == 0.0f, -INFINITY, pick(u < 0.0f, NAN, u)));
 }
 
-inline __attribute__((always_inline)) float log1p(float x) { return pick(x == 0.0f, x, log1p_and(x, 0.0f)); }
+BK_HD float log1p(float x) { return pick(x == 0.0f, x, log1p_and(x, 0.0f)); }
 
 // e^x - 1 = 2^n t + (2^n - 1)
-inline __attribute__((always_inline)) float expm1(float x) {
+BK_HD float expm1(float x) {
     const Exponential e = Exponential::of(bounded(x, -25.0f, 89.0f));
     const bool last = e.n > 127.0f;
     const float power = power_of_two(e.integer - (last ? 1 : 0));
@@ -103,11 +101,11 @@ inline __attribute__((always_inline)) float expm1(float x) {
 }
 
 // (2^x - 1) / x for |x| <= 1/2.
-inline __attribute__((always_inline)) float slope_of_exp2(float x) {
+BK_HD float slope_of_exp2(float x) {
     return series(x, 0.693147182f, 0.240226477f, 0.0555035993f, 0.0096185049f, 0.00133908633f, 0.000153269284f);
 }
 
-inline __attribute__((always_inline)) float exp2(float x) {
+BK_HD float exp2(float x) {
     const float t = bounded(x, -151.0f, 129.0f);
     const float shifted = t + kShift, f = t - (shifted - kShift);
     const int32_t n = static_cast<int32_t>(bit_cast<uint32_t>(shifted) - bit_cast<uint32_t>(kShift));
@@ -117,7 +115,7 @@ inline __attribute__((always_inline)) float exp2(float x) {
 // 2^x for f16 and bf16 within 2^-18: a minimax polynomial for the fraction of x. For f16 2^-127 flushes to 0 and 2^128
 // is infinity: neither is visible after rounding.
 template <class T>
-inline __attribute__((always_inline)) float rough_exp2(float x) {
+BK_HD float rough_exp2(float x) {
     constexpr float kLeast = std::is_same_v<T, f16> ? -127.0f : -152.0f, kMost = std::is_same_v<T, f16> ? 128.0f : 129.0f;
     constexpr float kShift = 0x1.8p23f + 127;  // adding it leaves the integer plus the exponent bias in the low bits
     const float t = bounded(x, kLeast, kMost);
@@ -134,7 +132,7 @@ inline __attribute__((always_inline)) float rough_exp2(float x) {
 // e^x for x <= 0, given 2^f for |f| <= 1/2; subnormal results flush to 0. x / ln 2 is rounded once, after the nearest
 // integer was subtracted: equivalent to an error of 1/4 ulp in x.
 template <class Power>
-inline __attribute__((always_inline)) float exp_of_negative(float x, const Power& power) {
+BK_HD float exp_of_negative(float x, const Power& power) {
     constexpr float kLeast = -88.0297f;        // ln 2^-127, whose biased exponent is 0
     constexpr float kShift = 0x1.8p23f + 127;  // adding it leaves the integer plus the exponent bias in the low bits
     const float t = x < kLeast ? kLeast : x;
@@ -142,12 +140,12 @@ inline __attribute__((always_inline)) float exp_of_negative(float x, const Power
     return power(f) * bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
 }
 
-inline __attribute__((always_inline)) float exp_of_negative(float x) {
+BK_HD float exp_of_negative(float x) {
     return exp_of_negative(x, [](float f) { return fma(f, slope_of_exp2(f), 1.0f); });
 }
 
 // Relative error 2^-18, for f16 and bf16.
-inline __attribute__((always_inline)) float rough_exp_of_negative(float x) {
+BK_HD float rough_exp_of_negative(float x) {
     return exp_of_negative(x,
                            [](float f) { return series(f, 1.0f, 0.693124175f, 0.240240991f, 0.0559064262f, 0.00958285294f); });
 }

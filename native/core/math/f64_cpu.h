@@ -12,7 +12,7 @@ namespace bk::math::cpu {
 constexpr double kShift64 = 0x1.8p52;  // adding it to |x| <= 2^51 leaves the nearest integer in the low bits
 
 // 2^x within 2^-28 for |x| <= 1000.
-inline __attribute__((always_inline)) double rough_exp2(double x) {
+BK_HD double rough_exp2(double x) {
     const double shifted = x + (kShift64 + 1023.0), f = x - (shifted - (kShift64 + 1023.0));
     const double p = series(f, 0.6931472028541406, 0.2402264790578045, 0.05550332466580651, 0.009618438106562661,
                             0.0013398876812383746, 0.00015353190807456852);
@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) double rough_exp2(double x) {
 struct Binary64 {
     double k, m;
 
-    static inline __attribute__((always_inline)) Binary64 of(double x) {
+    static BK_HD Binary64 of(double x) {
         constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcdull, kOne = uint64_t{1023} << 52;
         const uint64_t above = bit_cast<uint64_t>(x) + (kOne - kRootHalf);
         // Converts an integer below 2^52 by placing it in the low bits of 2^52.
@@ -33,7 +33,7 @@ struct Binary64 {
 };
 
 // log2 of a positive normal number within 2^-37: k + 2 artanh(s) / ln 2, s = (m - 1) / (m + 1).
-inline __attribute__((always_inline)) double rough_log2(double x) {
+BK_HD double rough_log2(double x) {
     const Binary64 b = Binary64::of(x);
     const double s = (b.m - 1.0) / (b.m + 1.0), z = s * s;
     const double p = series(z, 0.6666666562250197, 0.4000034088593593, 0.28536919900320357, 0.23589985021753745);
@@ -41,14 +41,14 @@ inline __attribute__((always_inline)) double rough_log2(double x) {
 }
 
 // log2 |x| of an f32, which is normal in f64.
-inline __attribute__((always_inline)) double rough_log2_of_size(float x) {
+BK_HD double rough_log2_of_size(float x) {
     const double z = size_of(static_cast<double>(x));
     return pick((z > 0.0) & (z < HUGE_VAL), rough_log2(z), pick(z == 0.0, -HUGE_VAL, z));
 }
 
 // ln(2^more x) of a positive normal number within 1 ulp: k ln 2 + ln m, ln m = 2 artanh(s), s = f / (2 + f), f = m - 1,
 // arranged to add f last: f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
-inline __attribute__((always_inline)) double log_of_normal(double x, double more) {
+BK_HD double log_of_normal(double x, double more) {
     const Binary64 b = Binary64::of(x);
     const double k = b.k + more, f = b.m - 1.0, s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
     const double p = series(z, 0.6666666666666734, 0.3999999999941437, 0.28571428742469207, 0.22222198563550452,
@@ -58,7 +58,7 @@ inline __attribute__((always_inline)) double log_of_normal(double x, double more
 }
 
 // ln x for any x.
-inline __attribute__((always_inline)) double log(double x) {
+BK_HD double log(double x) {
     const bool tiny = x < 0x1p-1022;
     const double y = log_of_normal(x * pick(tiny, 0x1p54, 1.0), pick(tiny, -54.0, 0.0));
     const double outside = pick(x == 0.0, -HUGE_VAL, pick(x < 0.0, __builtin_nan(""), x));
@@ -67,7 +67,7 @@ inline __attribute__((always_inline)) double log(double x) {
 
 // e^x = 2^n e^r, |r| <= ln(2) / 2, with a minimax polynomial for (e^r - 1 - r) / r^2; within 1 ulp. 2^n is applied in
 // two steps; the second one rounds to subnormals or infinity.
-inline __attribute__((always_inline)) double exp(double x) {
+BK_HD double exp(double x) {
     const auto power_of_two = [](double shifted) { return bit_cast<double>((bit_cast<uint64_t>(shifted) + 1023) << 52); };
     x = bounded(x, -746.0, 710.0);
     const double n = (x * 1.4426950408889634 + kShift64) - kShift64;

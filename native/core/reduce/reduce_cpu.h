@@ -33,9 +33,16 @@
 
 namespace bk {
 
-// Splits of long reductions with few results, whatever the number of threads, and min. items of each.
+// Splits of long reductions, and min. items of each. The items of a result alone decide, so that neither the number of
+// results nor that of threads changes its bits.
 constexpr int64_t kReduceSplits = 64;
-constexpr int64_t kReduceSplitItems = 4096;
+constexpr int64_t kReduceSplitItems = 16384;
+
+inline int64_t splits_of(int64_t items) {
+    int64_t splits = 1;
+    while (splits < kReduceSplits && 2 * splits * kReduceSplitItems <= items) splits *= 2;
+    return splits;
+}
 
 template <class R, class... In, int I, int O>
 size_t reduce_workspace(const ReduceAxes<I, O>&) {
@@ -157,13 +164,11 @@ struct SpanPasses {
     }
 };
 
-// Whether spans run along items or along results, whichever keeps vectors full.
+// Whether spans run along items or along results, which the items of a result alone decide.
 template <int In, int Out>
 bool vectorize_along_items(const ReducePlan<In, Out>& plan, bool is_dense) {
-    const int64_t width = plan.kept.rank == 0 ? 1 : plan.kept.extent[plan.kept.rank - 1];
     const int64_t inner_items = plan.reduced.rank == 0 ? 1 : plan.reduced.extent[plan.reduced.rank - 1];
-    if (plan.along_items) return inner_items >= (is_dense ? kShortAccs : 128) || width < 16;
-    return width < 16 && inner_items >= 64;
+    return plan.along_items && inner_items >= (is_dense ? kShortAccs : plan.reduced.rank > 1 ? 32 : 128);
 }
 
 // Accumulators of one result with `inner_items` adjacent items.
@@ -208,7 +213,11 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
     constexpr int kIn = Items::kOperands, kOut = sizeof...(Out);
     // Computed items have buffers of their own, so they get half the accumulators.
     constexpr int64_t kAccs = std::min(kMaxAccs<Acc> / (Items::Reader::kInMemory ? 1 : 2), Items::kMost);
-    const ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes, inputs);
+    ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes, inputs);
+    if (plan.kept.rank == 0) {  // spans along results have an axis even for one result
+        constexpr int64_t kNoStep[kIn + kOut] = {};
+        plan.kept.append(1, kNoStep);
+    }
     const int last = plan.reduced.rank - 1, inner = plan.kept.rank - 1;
     ReduceSpans<kIn> spans{};
     for (int k = 0; k < kIn; ++k) items.step[k] = last < 0 ? 0 : plan.reduced.stride[k][last];
@@ -222,7 +231,7 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
     spans.are_dense = items.is_contiguous();
     // A task is a split of one result, or of a block of results along the last kept axis.
     Layout<kIn + kOut> outer = plan.kept;
-    int64_t width = 1, block = 1, blocks = 1, splits = 1;
+    int64_t width = 1, block = 1, blocks = 1;
     if (spans.along_items) {
         int64_t most = kAccs;
         if constexpr (Items::Reader::kInMemory) most = std::min(most, Items::kMaxAlong);
@@ -235,9 +244,9 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
         blocks = ceil_div(width, block);
         block = std::min(block, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // even blocks
     }
-    const int64_t few = spans.along_items ? kReduceSplits : kMaxPartials<Acc>;
-    while (splits < kReduceSplits && 2 * splits * plan.results <= few && 2 * splits * kReduceSplitItems <= plan.items)
-        splits *= 2;
+    const int64_t splits = splits_of(plan.items);
+    // Splits of few results are tasks of their own; else a task takes those of its results one after the other.
+    const bool are_shared = splits > 1 && splits * plan.results <= (spans.along_items ? kReduceSplits : kMaxPartials<Acc>);
     const Walk<kIn + kOut, uint64_t> walk(outer);
     if constexpr (Items::Reader::kInMemory && kVaryingInputsOf<R> >= kIn) {
         const bool is_short = spans.inner_items >= kShortAccs && spans.inner_items < kShortAccs * kSettleInterval;
@@ -246,75 +255,92 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
             return Status::kOk;
         }
     }
-    const int64_t split_items = ceil_div(plan.items, splits), tasks = outer.numel() * blocks * splits;
+    // Splits begin at whole cache lines of a row.
+    const int64_t split_items = ceil_div(ceil_div(plan.items, splits), kItemAccs) * kItemAccs,
+                  task_splits = are_shared ? splits : 1;
     Acc partial[kMaxPartials<Acc>];
     int64_t step[kIn + kOut] = {};  // from result to result of a task
     for (int k = 0; !spans.along_items && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
-    parallel_ranges(tasks, 2 * grain_for(items.bytes * block * split_items), [&](int64_t begin, int64_t end) {
-        AccArrays<Acc, kAccs> accs, all;
+    const auto combiner = combiner_of(reducer, 0);
+    // Stores result i behind `base`, combined from its splits.
+    const auto finish_splits = [&](Acc acc, typename Items::Reader& reader, int64_t i, const int64_t (&base)[kIn + kOut]) {
+        int64_t at[kIn + kOut];
+        for (int k = 0; k < kIn + kOut; ++k) at[k] = base[k] + i * step[k];
+        if constexpr (kMayBeLost<R>) {
+            if (reducer.is_lost(acc)) {
+                reader.move_to(at);
+                acc = recompute_lost(reducer, spans, acc, reader, plan.items, typename Items::Values{});
+            }
+        }
+        store_result(combiner, out.pointer, at + kIn, acc, plan.items, 0);
+    };
+    const int64_t tasks = outer.numel() * blocks * task_splits, task_items = are_shared ? split_items : plan.items;
+    parallel_ranges(tasks, 2 * grain_for(items.bytes * block * task_items), [&](int64_t begin, int64_t end) {
+        AccArrays<Acc, kAccs> accs, all, combined;
         SpanPasses<R, kAccs> passes;
         typename Items::Reader reader(items);
         for (int64_t task = begin; task < end; ++task) {
-            const int64_t row = task / splits / blocks, first = task / splits % blocks * block, split = task % splits;
+            const int64_t row = task / task_splits / blocks, first = task / task_splits % blocks * block;
             const auto at = walk(static_cast<uint64_t>(row));
             int64_t base[kIn + kOut];
             for (int k = 0; k < kIn + kOut; ++k) base[k] = signed_offset(at.of[k]) + first * step[k];
             const int64_t used = spans.along_items ? spans.accs : std::min(block, width - first);
-            reader.move_to(base);
             const int64_t results = spans.along_items ? 1 : used;
-            for (int pass = 0, wanted = 1; wanted >> pass != 0; ++pass) {
-                if ((wanted >> pass & 1) == 0) continue;
-                const R known = in_pass(reducer, pass);
-                int64_t unsettled = collect_segments(known, spans, accs, all, used, reader, split * split_items,
-                                                     std::min(plan.items, (split + 1) * split_items), typename Items::Values{});
-                if (spans.along_items || splits > 1) settle_span(known, accs, used, std::exchange(unsettled, 0));
-                if (spans.along_items) accs.store(0, combine_span(known, accs, used));
-                if constexpr (kMayBeLost<R>) {
-                    if (splits == 1) {
-                        settle_span(reducer, accs, results, std::exchange(unsettled, 0));
-                        if (are_lost(reducer, accs, results))
-                            recompute_lost(reducer, spans, accs, all, results, reader, plan.items, typename Items::Values{});
+            reader.move_to(base);
+            const int64_t first_split = are_shared ? task % splits : 0, last_split = are_shared ? first_split + 1 : splits;
+            for (int64_t split = first_split; split < last_split; ++split) {
+                for (int pass = 0, wanted = 1; wanted >> pass != 0; ++pass) {
+                    if ((wanted >> pass & 1) == 0) continue;
+                    const R known = in_pass(reducer, pass);
+                    int64_t unsettled =
+                        collect_segments(known, spans, accs, all, used, reader, split * split_items,
+                                         std::min(plan.items, (split + 1) * split_items), typename Items::Values{});
+                    if (spans.along_items || splits > 1) settle_span(known, accs, used, std::exchange(unsettled, 0));
+                    if (spans.along_items) accs.store(0, combine_span(known, accs, used));
+                    if constexpr (kMayBeLost<R>) {
+                        if (splits == 1) {
+                            settle_span(reducer, accs, results, std::exchange(unsettled, 0));
+                            if (are_lost(reducer, accs, results))
+                                recompute_lost(reducer, spans, accs, all, results, reader, plan.items,
+                                               typename Items::Values{});
+                        }
                     }
-                }
-                if (pass == 0) wanted = passes.find(known, accs, results, unsettled);
-                if (wanted == 1 && splits == 1) {
-                    store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.items,
-                               std::index_sequence_for<Out...>{});
-                    break;
-                }
-                for (int64_t i = 0; i < results; ++i) {
-                    if (wanted > 1 && passes.of[i] != pass) continue;
-                    Acc acc = accs.load(i);
-                    if (unsettled > 0) settle(known, acc, unsettled, 0);
-                    stamp(known, acc);
-                    if (splits > 1) {
-                        partial[(row * width + first + i) * splits + split] = acc;
-                        continue;
+                    if (pass == 0) wanted = passes.find(known, accs, results, unsettled);
+                    if (wanted == 1 && splits == 1) {
+                        store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.items,
+                                   std::index_sequence_for<Out...>{});
+                        break;
                     }
-                    int64_t offset[kOut];
-                    for (int o = 0; o < kOut; ++o) offset[o] = base[kIn + o] + i * step[kIn + o];
-                    store_result(reducer, out.pointer, offset, acc, plan.items, 0);
+                    for (int64_t i = 0; i < results; ++i) {
+                        if (wanted > 1 && passes.of[i] != pass) continue;
+                        Acc acc = accs.load(i);
+                        if (unsettled > 0) settle(known, acc, unsettled, 0);
+                        stamp(known, acc);
+                        if (are_shared) {
+                            partial[(row * width + first + i) * splits + split] = acc;
+                            continue;
+                        }
+                        if (splits > 1) {
+                            combined.store(i, split == 0 ? acc : combiner.combine(combined.load(i), acc));
+                            continue;
+                        }
+                        int64_t offset[kOut];
+                        for (int o = 0; o < kOut; ++o) offset[o] = base[kIn + o] + i * step[kIn + o];
+                        store_result(reducer, out.pointer, offset, acc, plan.items, 0);
+                    }
                 }
             }
+            for (int64_t i = 0; splits > 1 && !are_shared && i < results; ++i) finish_splits(combined.load(i), reader, i, base);
         }
     });
-    const auto combiner = combiner_of(reducer, 0);
-    for (int64_t result = 0; splits > 1 && result < plan.results; ++result) {
+    for (int64_t result = 0; are_shared && result < plan.results; ++result) {
         Acc acc = partial[result * splits];
         for (int64_t split = 1; split < splits; ++split) acc = combiner.combine(acc, partial[result * splits + split]);
         const auto at = walk(static_cast<uint64_t>(result / width));
-        if constexpr (kMayBeLost<R>) {
-            if (reducer.is_lost(acc)) {
-                int64_t base[kIn];
-                for (int k = 0; k < kIn; ++k) base[k] = signed_offset(at.of[k]) + result % width * step[k];
-                typename Items::Reader reader(items);
-                reader.move_to(base);
-                acc = recompute_lost(reducer, spans, acc, reader, plan.items, typename Items::Values{});
-            }
-        }
-        int64_t offset[kOut];
-        for (int o = 0; o < kOut; ++o) offset[o] = signed_offset(at.of[kIn + o]) + result % width * step[kIn + o];
-        store_result(combiner, out.pointer, offset, acc, plan.items, 0);
+        int64_t base[kIn + kOut];
+        for (int k = 0; k < kIn + kOut; ++k) base[k] = signed_offset(at.of[k]);
+        typename Items::Reader reader(items);
+        finish_splits(acc, reader, result % width, base);
     }
     return Status::kOk;
 }

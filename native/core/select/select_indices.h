@@ -13,10 +13,14 @@
 //   Value read(int64_t rank, int64_t index) const
 //   void put(int64_t rank, int64_t index, Value) const
 //   static constexpr bool reads_index_only            read() ignores the rank
+// A Sink may also receive each tested index, with the number of selected ones up to and including it:
+//   bool takes_ranks() const
+//   void ranked(int64_t index, int64_t selected_through) const
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
@@ -117,6 +121,11 @@ template <class Sink, class = void>
 constexpr bool kReadsIndexOnly = false;
 template <class Sink>
 constexpr bool kReadsIndexOnly<Sink, std::enable_if_t<Sink::reads_index_only>> = true;
+
+template <class Sink, class = void>
+constexpr bool kTakesRanks = false;
+template <class Sink>
+constexpr bool kTakesRanks<Sink, std::void_t<decltype(std::declval<const Sink&>().takes_ranks())>> = true;
 
 // Workspace bytes with which all SMs take part; without, the blocks of one cluster do, or a single block.
 size_t select_workspace(int64_t count);

@@ -16,6 +16,17 @@ constexpr int64_t kMaxSelectTiles = 256;
 
 inline size_t select_workspace(int64_t) { return 0; }
 
+// Ranks of the indices of one block; `selected` are offsets from `first`.
+template <class Sink>
+BK_HD void write_ranks(const Sink& sink, int64_t rank, int64_t first, int64_t length, const uint16_t* selected,
+                       int64_t selected_count) {
+    int64_t k = 0;
+    for (int64_t i = 0; i <= selected_count; ++i) {
+        const int64_t end = i < selected_count ? selected[i] : length;
+        for (; k < end; ++k) sink.ranked(first + k, rank + i);
+    }
+}
+
 template <class Predicate, class Sink>
 BK_HD int64_t write_selected(const Predicate& predicate, const Sink& sink, int64_t rank, int64_t begin, int64_t end) {
     uint16_t selected[kSelectBlock];
@@ -27,6 +38,9 @@ BK_HD int64_t write_selected(const Predicate& predicate, const Sink& sink, int64
             selected_count += predicate.at(first + k);
         }
         for (int64_t k = 0; k < selected_count; ++k) sink(rank + k, first + selected[k]);
+        if constexpr (kTakesRanks<Sink>) {
+            if (sink.takes_ranks()) write_ranks(sink, rank, first, length, selected, selected_count);
+        }
         rank += selected_count;
     }
     return rank;

@@ -134,6 +134,17 @@ BK_DEVICE void select_tile(const Predicate& predicate, const Sink& sink, int64_t
         values.read(sink, 0, first, selected, 0, total);
     }
     const int64_t tile_rank = before_tile(total);
+    if constexpr (kTakesRanks<Sink>) {
+        if (sink.takes_ranks()) {
+#pragma unroll
+            for (int u = 0; u < U; ++u) {
+                const int64_t index = first + warp * kWarpItems + (u * 32 + lane) * N, rank = tile_rank + base + before[u];
+#pragma unroll
+                for (int k = 0; k < N; ++k)
+                    if (index + k < count) sink.ranked(index + k, rank + __popc(bits[u] & ((2u << k) - 1)));
+            }
+        }
+    }
     __syncthreads();
     if constexpr (kReadsValue<Sink>) {
         for (int from = 0; from < total; from += values.kStep) {

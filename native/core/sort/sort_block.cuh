@@ -117,8 +117,8 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads)
         uint16_t rank[kItems];
 #pragma unroll
         for (int k = 0; k < kItems; ++k)
-            rank[k] = static_cast<uint16_t>(
-                rank_digit(own_counters, digit_of(order(element[k]), shift), first + 32 * k < length));
+            rank[k] =
+                static_cast<uint16_t>(rank_digit(own_counters, digit_of(order(element[k]), shift), first + 32 * k < length));
         __syncthreads();
         if (add_counters(counters, starts, warps, length)) continue;
 #pragma unroll

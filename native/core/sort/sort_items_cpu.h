@@ -25,11 +25,11 @@ struct PackedItem {
 
 struct WideItem {
     static constexpr int kKeyBytes = 8;
-    uint64_t word, place;
+    uint64_t word, position;
 
     static WideItem make(uint64_t key, uint64_t index) { return {key, index}; }
     uint64_t key() const { return word; }
-    uint64_t index() const { return place; }
+    uint64_t index() const { return position; }
 };
 
 constexpr int kItemDigitBits = 8, kItemDigits = 1 << kItemDigitBits;

@@ -20,8 +20,8 @@ struct SortOperands {
 };
 
 inline SortOperands sort_operands(const SortProblem& problem, const SortPointers& pointers) {
-    SortOperands operands{pointers,       Walk<kSortOperands, uint64_t>(problem.rows),
-                          problem.rows.numel(), problem.length, {}, problem.index_bytes};
+    SortOperands operands{
+        pointers, Walk<kSortOperands, uint64_t>(problem.rows), problem.rows.numel(), problem.length, {}, problem.index_bytes};
     for (int k = 0; k < kSortOperands; ++k) operands.step[k] = problem.step[k];
     return operands;
 }
@@ -49,8 +49,6 @@ struct SortRow {
     }
 };
 
-BK_DEVICE SortRow sort_row(const SortOperands& operands, int64_t row) {
-    return {operands.rows(static_cast<uint64_t>(row))};
-}
+BK_DEVICE SortRow sort_row(const SortOperands& operands, int64_t row) { return {operands.rows(static_cast<uint64_t>(row))}; }
 
 }  // namespace bk

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stable sort of rows by ordered keys (core/sort/ordered_key.h), with the index of each element.
 //
-// A row is the elements along one axis; rows, steps and extents are any. An element of equal key keeps its place among
-// its ties in both directions. The results depend on the row alone, and are the same bits every time.
+// A row is the elements along one axis; rows, steps and extents are any. Elements of equal keys keep their order
+// in both directions. The results depend on the row alone, and are the same bits every time.
 //
 // GPU: rows of at most 128 elements are sorted by a warp or a part of it (sort_warp.cuh), rows that fit the shared memory
 // of a block by a block (sort_block.cuh); longer ones by a radix sort over the device (radix_sweep.cuh), which needs a

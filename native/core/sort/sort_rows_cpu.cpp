@@ -64,7 +64,8 @@ public:
             store_values(x, sorted, reinterpret_cast<Bits*>(sorted == items ? other : items),
                          static_cast<Bits*>(pointers_.values) + static_cast<int64_t>(first.of[kSortValues]), grain);
         if (pointers_.indices != nullptr) {
-            const int64_t from = static_cast<int64_t>(first.of[kSortPayload]), to = static_cast<int64_t>(first.of[kSortIndices]);
+            const int64_t from = static_cast<int64_t>(first.of[kSortPayload]),
+                          to = static_cast<int64_t>(first.of[kSortIndices]);
             if (problem_.index_bytes == 4)
                 store_indices<uint32_t>(sorted, from, to, grain);
             else
@@ -93,7 +94,8 @@ private:
 
     template <class Index>
     void store_indices(const Item* sorted, int64_t from, int64_t to, int64_t grain) const {
-        const Index* const payload = pointers_.payload == nullptr ? nullptr : static_cast<const Index*>(pointers_.payload) + from;
+        const Index* const payload =
+            pointers_.payload == nullptr ? nullptr : static_cast<const Index*>(pointers_.payload) + from;
         Index* const indices = static_cast<Index*>(pointers_.indices) + to;
         const int64_t step = problem_.step[kSortPayload], index_step = problem_.step[kSortIndices];
         split_chunks(problem_.length, grain, [&](int64_t begin, int64_t end) {

@@ -28,13 +28,13 @@ struct SortItem {
 template <>
 struct SortItem<uint64_t> {
     uint64_t key;
-    uint32_t place;
+    uint32_t position;
 
     static BK_DEVICE SortItem make(uint64_t key, uint32_t index) { return {key, index}; }
     BK_DEVICE bool operator<(const SortItem& other) const {
-        return key < other.key || (key == other.key && place < other.place);
+        return key < other.key || (key == other.key && position < other.position);
     }
-    BK_DEVICE uint32_t index() const { return place; }
+    BK_DEVICE uint32_t index() const { return position; }
 };
 
 // Orders a pair of items; the smaller one is first if `is_ascending`.
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(kWarpSortThreads) sort_warp_kernel(SortOperand
     for (int k = 0; k < kItems; ++k) {
         const bool is_element = is_row && at + k < length;
         // Padding is behind all elements: its key is the largest, and its index larger than theirs.
-        item[k] = SortItem<Bits>::make(
-            is_element ? order(x[row.at(operands, kSortX, at + k)]) : KeyOrder<Bits>::kAll, static_cast<uint32_t>(at + k));
+        item[k] = SortItem<Bits>::make(is_element ? order(x[row.at(operands, kSortX, at + k)]) : KeyOrder<Bits>::kAll,
+                                       static_cast<uint32_t>(at + k));
     }
     bitonic_sort<kItems>(item, group);
     Bits bits[kItems];
@@ -98,8 +98,7 @@ __global__ void __launch_bounds__(kWarpSortThreads) sort_warp_kernel(SortOperand
         if (!is_row || at + k >= length) continue;
         if (operands.pointer.values != nullptr)
             static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at + k)] = bits[k];
-        if (operands.pointer.indices != nullptr)
-            row.store_index(operands, at + k, row.payload(operands, item[k].index()));
+        if (operands.pointer.indices != nullptr) row.store_index(operands, at + k, row.payload(operands, item[k].index()));
     }
 }
 
@@ -108,8 +107,8 @@ Status launch_sort_warp(const Launch& launch, const SortOperands& operands, cons
     int group = 1;
     while (group * kItems < operands.length) group *= 2;
     const int64_t blocks = ceil_div<int64_t>(operands.count, kWarpSortThreads / group);
-    return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(kWarpSortThreads)},
-                         sort_warp_kernel<kItems, Bits>, operands, order, group);
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(kWarpSortThreads)}, sort_warp_kernel<kItems, Bits>,
+                         operands, order, group);
 }
 
 template <class Bits>

@@ -55,20 +55,32 @@ struct ReadBlocks {
         });
     }
 
-    static Status multiply(const Launch& launch, const P& p) {
-        return multiply_blocked(
-            launch,
-            {&microkernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, p.scratch_rows(), &p, rows, columns, store});
+    static Status multiply(const Launch& launch, const P& p, bool fixes_order = false) {
+        return multiply_blocked(launch, {&microkernel<P::kPacking>(),
+                                         p.m,
+                                         p.n,
+                                         p.k,
+                                         1,
+                                         false,
+                                         false,
+                                         {},
+                                         {},
+                                         p.scratch_rows(),
+                                         &p,
+                                         rows,
+                                         columns,
+                                         store,
+                                         fixes_order});
     }
 };
 
 template <class P>
-Status multiply_read(const Launch& launch, const P& p) {
+Status multiply_read(const Launch& launch, const P& p, bool fixes_order = false) {
 #if BK_ISA_DISPATCH
-    if (vector_bytes() == 64) return ReadBlocks<P, 64>::multiply(launch, p);
-    if (vector_bytes() == 32) return ReadBlocks<P, 32>::multiply(launch, p);
+    if (vector_bytes() == 64) return ReadBlocks<P, 64>::multiply(launch, p, fixes_order);
+    if (vector_bytes() == 32) return ReadBlocks<P, 32>::multiply(launch, p, fixes_order);
 #endif
-    return ReadBlocks<P, 16>::multiply(launch, p);
+    return ReadBlocks<P, 16>::multiply(launch, p, fixes_order);
 }
 
 }  // namespace bk

@@ -48,16 +48,30 @@ struct Blocks {
     }
 };
 
-Blocks blocks_of_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k) {
-    const int64_t most = std::min(kKcUnits * kernel.k_per_unit, kernel.max_k);
-    return {kernel, even_block(k, most, 8), even_block(m, kMaxMc, kernel.mr),
-            even_block(n, kMaxNc / kernel.nr * kernel.nr, kernel.nr)};
+int64_t largest_kc(const Microkernel& kernel) { return std::min(kKcUnits * kernel.k_per_unit, kernel.max_k); }
+
+// A thread's tile: one panel of B, and the rows whose accumulators fit; any number if k is one block.
+Blocks blocks_of_stack(const Microkernel& kernel, int64_t m, int64_t k) {
+    const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.nr};
+    if (k <= kernel.max_k && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStackBytes) return whole;
+    // Whole-vector panels take half of the stack, accumulators the rest.
+    const int64_t units = kStackBytes / 2 / ((kernel.mr + kernel.nr) * kernel.unit_bytes) / 16 * 16;
+    const Blocks smaller{kernel, std::min(units * kernel.k_per_unit, kernel.max_k), kernel.mr, kernel.nr};
+    const int64_t left = kStackBytes - smaller.a_bytes() - smaller.b_bytes(),
+                  sum_copies = Blocks::has_totals(kernel, k) ? 2 : 1;
+    return {kernel, smaller.kc, left / (sum_copies * smaller.sums_bytes()) * kernel.mr, kernel.nr};
+}
+
+int64_t kc_of_stack(const Microkernel& kernel, int64_t k) { return blocks_of_stack(kernel, kernel.mr, k).kc; }
+
+Blocks blocks_of_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k, bool fixes_order) {
+    return {kernel, fixes_order ? kc_of_stack(kernel, k) : even_block(k, largest_kc(kernel), 8),
+            even_block(m, kMaxMc, kernel.mr), even_block(n, kMaxNc / kernel.nr * kernel.nr, kernel.nr)};
 }
 
 // Upper bound on the blocks of all smaller GEMMs: the workspace size must grow monotonically.
 Blocks largest_blocks(const Microkernel& kernel, int64_t m, int64_t n, int64_t k) {
-    const int64_t most = std::min(kKcUnits * kernel.k_per_unit, kernel.max_k);
-    return {kernel, rounded_up(std::min(k, most), 8), rounded_up(std::min(m, kMaxMc), kernel.mr),
+    return {kernel, rounded_up(std::min(k, largest_kc(kernel)), 8), rounded_up(std::min(m, kMaxMc), kernel.mr),
             rounded_up(std::min(n, kMaxNc / kernel.nr * kernel.nr), kernel.nr)};
 }
 
@@ -145,18 +159,6 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
 
 // --- on the stack ---
 
-// A thread's tile: one panel of B, and the rows whose accumulators fit; any number if k is one block.
-Blocks blocks_of_stack(const Microkernel& kernel, int64_t m, int64_t k) {
-    const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.nr};
-    if (k <= kernel.max_k && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStackBytes) return whole;
-    // Whole-vector panels take half of the stack, accumulators the rest.
-    const int64_t units = kStackBytes / 2 / ((kernel.mr + kernel.nr) * kernel.unit_bytes) / 16 * 16;
-    const Blocks smaller{kernel, std::min(units * kernel.k_per_unit, kernel.max_k), kernel.mr, kernel.nr};
-    const int64_t left = kStackBytes - smaller.a_bytes() - smaller.b_bytes(),
-                  sum_copies = Blocks::has_totals(kernel, k) ? 2 : 1;
-    return {kernel, smaller.kc, left / (sum_copies * smaller.sums_bytes()) * kernel.mr, kernel.nr};
-}
-
 // Prefetches `count` rows of A or columns of B from `first`, [k, k + depth) of each, before they are packed.
 void prefetch_operand(const OperandStrides& of, int64_t g, int64_t first, int64_t count, int64_t k, int64_t depth) {
     if (of.base == nullptr) return;
@@ -224,12 +226,10 @@ void multiply_on_stack(const BlockedMatmul& p, int64_t first, int64_t last) {
 
 // --- in rows of D not yet stored ---
 
-// Blocks that fit `bytes`; zero rows if packing on the stack is as good. KC is that of the stack, so that results do
-// not depend on where operands are packed.
+// Blocks that fit `bytes`; zero rows if packing on the stack is as good.
 Blocks blocks_of_bytes(const Microkernel& kernel, int64_t m, int64_t n, int64_t k, int64_t bytes) {
     constexpr int64_t kLeastRows = 48, kLeastColumns = 96;
-    Blocks blocks = blocks_of_workspace(kernel, m, n, k);
-    blocks.kc = blocks_of_stack(kernel, m, k).kc;
+    Blocks blocks = blocks_of_workspace(kernel, m, n, k, true);
     while (static_cast<int64_t>(Buffers(nullptr, blocks, k).bytes) > bytes) {
         if (blocks.mc <= kLeastRows && blocks.nc <= kLeastColumns) return {kernel, 0, 0, 0};
         const bool is_wide = blocks.nc > 2 * blocks.mc || blocks.mc <= kLeastRows;
@@ -248,7 +248,8 @@ int64_t multiply_in_scratch_rows(const BlockedMatmul& p, int64_t first, int64_t 
     int64_t done = first;
     while (p.scratch_rows.first != nullptr && is_large(last - done, p.n, p.k)) {
         const int64_t left = last - done;
-        const int64_t wanted = static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k), p.k).bytes);
+        const int64_t wanted =
+            static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k, false), p.k).bytes);
         const int64_t lent = std::min(left / 2, ceil_div(wanted, p.scratch_rows.bytes)), end = last - lent;
         const Blocks blocks = blocks_of_bytes(kernel, end - done, p.n, p.k, lent * p.scratch_rows.bytes);
         if (blocks.mc == 0) break;
@@ -284,13 +285,15 @@ void multiply_alone(const BlockedMatmul& p) {
 
 }  // namespace
 
-size_t blocked_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k) {
+size_t blocked_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k, bool fixes_order) {
     if (!is_large(m, n, k)) return 0;
-    return Buffers(nullptr, largest_blocks(kernel, m, n, k), k).bytes;
+    const size_t bytes = Buffers(nullptr, largest_blocks(kernel, m, n, k), k).bytes;
+    if (!fixes_order) return bytes;
+    return std::max(bytes, Buffers(nullptr, blocks_of_workspace(kernel, m, n, k, true), k).bytes);
 }
 
 Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
-    const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
+    const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k, p.fixes_order);
     if (is_large(p.m, p.n, p.k) && workspace_holds(launch, Buffers(nullptr, blocks, p.k).bytes)) {
         for (int64_t g = 0; g < p.batch; ++g) multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
         return Status::kOk;

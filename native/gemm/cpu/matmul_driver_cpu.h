@@ -4,7 +4,8 @@
 //
 // With a workspace all threads share cache-sized packed blocks of A (MC x KC) and B (KC x NC), and partial sums stay in
 // it until k is complete. Without one, and for small problems, each thread packs onto its stack; if D is contiguous,
-// its last rows serve as the workspace while those before them are computed. The order of additions depends on k alone.
+// its last rows serve as the workspace while those before them are computed. The order of additions depends on k and KC,
+// which is that of the stack without a workspace, and always if `fixes_order` says so.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +50,11 @@ struct BlockedMatmul {
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);
     void (*pack_columns)(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to);
     void (*store)(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums);
+    bool fixes_order = false;  // additions have the order of the stack's KC wherever operands are packed
 };
 
 // Returns 0 for a GEMM that does not use a workspace.
-size_t blocked_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k);
+size_t blocked_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k, bool fixes_order = false);
 
 Status multiply_blocked(const Launch& launch, const BlockedMatmul& p);
 

@@ -333,14 +333,11 @@ struct SkinnyMatmul {
     }
 };
 
-// Computes the GEMM if it is skinny and of a supported layout, else returns false.
+// Whether the large operand of a skinny GEMM is contiguous along k or across it.
 template <class T>
-bool multiply_skinny(const Matmul<T>& p) {
-    if (p.m > kSkinny && p.n > kSkinny) return false;
+bool suits_skinny(const Matmul<T>& p) {
     const SkinnyMatmul<T> skinny(p, p.b);
-    if (!skinny.is_mn_major && skinny.large.k != 1) return false;
-    skinny.run();
-    return true;
+    return skinny.is_mn_major || skinny.large.k == 1;
 }
 
 }  // namespace bk

@@ -49,27 +49,27 @@ int64_t sum_bytes_of(int64_t m, int64_t n, bool is_gated) {
 }
 
 template <class T>
-bool is_skinny(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major) {
-    if (!kHasSkinnyKernels<T> || m > kSkinnyRows || (sizeof(matmul_element_t<T>) == 2 && !k_major.b)) return false;
-    return n * k >= (batch == 1 ? kMinSkinny : kMinSkinnyBatch);  // extents are 31-bit
+bool is_skinny(const MatmulShape& s) {
+    if (!kHasSkinnyKernels<T> || s.m > kSkinnyRows || (sizeof(matmul_element_t<T>) == 2 && !s.k_major.b)) return false;
+    return s.n * s.k >= (s.batch == 1 ? kMinSkinny : kMinSkinnyBatch);  // extents are 31-bit
 }
 
 template <class T>
-bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, const KMajor& k_major) {
-    if (is_skinny<T>(m, n, k, batch, k_major)) return false;
-    if (!stages_sums<T>(has_steps, is_gated) || !suits_wgmma<T>(m, n, k, batch, is_gated)) return true;
+bool is_for_library(const MatmulShape& s, int arch) {
+    if (is_skinny<T>(s)) return false;
+    if (!stages_sums<T>(s.has_steps, s.is_gated) || !suits_wgmma<T>(s, arch)) return true;
     int64_t work = 0;
-    return !__builtin_mul_overflow(m * n, k, &work) && work < (is_gated ? kMinFusedWork / 2 : kMinFusedWork);
+    return !__builtin_mul_overflow(s.m * s.n, s.k, &work) && work < (s.is_gated ? kMinFusedWork / 2 : kMinFusedWork);
 }
 
 // Whether cuBLASLt can compute it, as far as extents tell.
 template <class T>
-bool fits_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
-    if (!kLibraryHasType<T> || std::min({m, n, k, batch}) <= 0) return false;
-    if ((has_steps || kIsRounded<T>) && batch != 1) return false;
-    if (kIsRounded<T> && is_gated) return false;
-    return !stages_sums<T>(has_steps, is_gated) ||
-           n <= kSumBytes / static_cast<int64_t>(sizeof(matmul_scalar_t<T>)) / (is_gated ? 2 : 1) / kRowBlock;
+bool fits_library(const MatmulShape& s) {
+    if (!kLibraryHasType<T> || std::min({s.m, s.n, s.k, s.batch}) <= 0) return false;
+    if ((s.has_steps || kIsRounded<T>) && s.batch != 1) return false;
+    if (kIsRounded<T> && s.is_gated) return false;
+    return !stages_sums<T>(s.has_steps, s.is_gated) ||
+           s.n <= kSumBytes / static_cast<int64_t>(sizeof(matmul_scalar_t<T>)) / (s.is_gated ? 2 : 1) / kRowBlock;
 }
 
 template <class T>
@@ -118,6 +118,21 @@ bool library_matmul(const Matmul<T>& p, LibraryMatmul* out) {
             return false;
     if (p.gate != nullptr && !is_aligned(p.gate, alignment)) return false;
     return e.alpha != 0 && is_aligned(e.bias, alignment);
+}
+
+// Whether cuBLASLt takes the operands and this file finishes the epilogue, given a workspace where it needs one: with sums
+// in D nothing else may be read there, and rows of staged sums are aligned.
+template <class T>
+bool suits_library(const Matmul<T>& p) {
+    const Epilogue<T>& e = p.epilogue;
+    if (stages_sums<T>(e.has_steps(), p.gate != nullptr)) {
+        if (p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(matmul_scalar_t<T>))) != 0) return false;
+    } else if (e.has_steps()) {
+        const bool has_scales = e.row_scale != nullptr || e.column_scale != nullptr;
+        if (e.residual == e.d || (has_scales && e.c == e.d)) return false;
+    }
+    LibraryMatmul problem;
+    return library_matmul(p, &problem);
 }
 
 // Epilogue over `matrices` m x n results whose sums are split-K partials, cuBLASLt's or D itself; `gates` are the
@@ -173,7 +188,6 @@ Status finish_in_place(const Launch& launch, const Matmul<T>& p, LibraryMatmul p
     using S = matmul_scalar_t<T>;
     const Epilogue<T>& e = p.epilogue;
     const bool has_scales = e.row_scale != nullptr || e.column_scale != nullptr;
-    if (e.residual == e.d || (has_scales && e.c == e.d)) return Status::kOk;  // read after D is written
     const S one = 1, zero = 0;
     Epilogue<T> remaining = e;
     if (has_scales) {
@@ -196,7 +210,6 @@ template <class T>
 Status finish_row_blocks(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums,
                          int64_t* done) {
     using S = matmul_scalar_t<T>;
-    if (sums == nullptr || p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(S))) != 0) return Status::kOk;
     const S one = 1, zero = 0;
     const int64_t row_bytes = p.n * static_cast<int64_t>(sizeof(S)) * (p.gate == nullptr ? 1 : 2);
     const int64_t most = sum_bytes_of<T>(p.m, p.n, p.gate != nullptr) / row_bytes / kRowBlock * kRowBlock,

@@ -117,13 +117,16 @@ __global__ void __launch_bounds__(32 * kSkinnyWarps, 2) skinny_fp8_kernel(const 
     }
 }
 
-// *is_taken tells whether this kernel supports the GEMM.
+// Whether the operands are K-major and aligned, at addresses that the host knows.
 template <class T>
-Status matmul_skinny_fp8(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
+bool suits_skinny_fp8(const Matmul<T>& p) {
     const bool has_lists = p.a_at.list != nullptr || p.b_at.list != nullptr || p.epilogue.d_at.list != nullptr;
-    *is_taken = p.m <= kFp8Rows && !has_lists && p.a_at.column == 1 && p.b_at.row == 1 && is_aligned_by_16(p.b, p.b_at) &&
-                is_aligned(p.a, 16) && (p.m == 1 || p.a_at.row % 16 == 0) && (p.batch == 1 || p.a_at.step % 16 == 0);
-    if (!*is_taken) return Status::kOk;
+    return !has_lists && p.a_at.column == 1 && p.b_at.row == 1 && is_aligned_by_16(p.b, p.b_at) && is_aligned(p.a, 16) &&
+           (p.m == 1 || p.a_at.row % 16 == 0) && (p.batch == 1 || p.a_at.step % 16 == 0);
+}
+
+template <class T>
+Status matmul_skinny_fp8(const Launch& launch, const Matmul<T>& p) {
     const dim3 blocks(static_cast<unsigned>(ceil_div<int64_t>(p.n, kFp8Columns)),
                       static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY));
     return launch_kernel(launch, {blocks, dim3(32 * kSkinnyWarps)}, skinny_fp8_kernel<T>, p);

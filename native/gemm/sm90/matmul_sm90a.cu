@@ -211,10 +211,6 @@ BK_DEVICE void mainloop(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, 
     if (previous >= 0) consumer_release(empty + previous, blocks, lane);
 }
 
-// Whether accumulators are promoted to f32 after each stage: fp8 wgmma keeps about 14 bits (arXiv 2412.19437, 3.3.2).
-template <class T>
-constexpr bool kIsPromoted = kIsFp8<matmul_element_t<T>>;
-
 // Whether stages carry block scales.
 template <class T>
 BK_DEVICE bool has_block_scales(const Matmul<T>& p) {
@@ -384,12 +380,15 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
 }
 
 template <class E>
-bool map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64_t pitch, int64_t batch, int64_t step,
-                 bool is_mn_major, int box) {
+Status map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64_t pitch, int64_t batch, int64_t step,
+                   bool is_mn_major, int box) {
     const int64_t inner = is_mn_major ? rows : k, outer = is_mn_major ? k : rows;
     const bool has_batch = batch > 1 && step != 0;
-    return pitch >= inner && make_tensor_map(map, data, inner, outer, pitch, has_batch ? batch : 1,
-                                             has_batch ? step : pitch * outer, is_mn_major ? 64 : box);
+    if (make_tensor_map(map, data, inner, outer, pitch, has_batch ? batch : 1, has_batch ? step : pitch * outer,
+                        is_mn_major ? 64 : box))
+        return Status::kOk;
+    return fail(Status::kInternal, "the driver makes no tensor map of a %lld x %lld operand with a pitch of %lld",
+                static_cast<long long>(outer), static_cast<long long>(inner), static_cast<long long>(pitch));
 }
 
 // Whether vertically adjacent tiles form clusters of two: an odd count leaves one block idle.
@@ -399,7 +398,7 @@ bool pairs_tiles(Grouped grouped, int64_t tiles_m) {
 }
 
 template <class T, int kColumns>
-Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
+Status launch_wgmma(const Launch& launch, const Matmul<T>& p) {
     using E = matmul_element_t<T>;
     using Tile = WgmmaTile<T, kColumns>;
     const bool a_is_mn_major = p.a_at.column != 1, b_is_mn_major = p.b_at.row != 1;
@@ -412,13 +411,11 @@ Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     operands.a_has_batch = has_batch && p.grouped != Grouped::kRows && p.a_at.step != 0;
     operands.b_has_batch = has_batch && p.b_at.step != 0;
     const int64_t a_count = operands.a_has_batch ? p.batch : 1, b_count = operands.b_has_batch ? p.batch : 1;
-    if (!map_operand(&operands.a, p.a, p.m, p.k, a_pitch, a_count, p.a_at.step, a_is_mn_major, kWgmmaRows) ||
-        !map_operand(&operands.b, p.b, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf))
-        return Status::kOk;
+    BK_TRY(map_operand(&operands.a, p.a, p.m, p.k, a_pitch, a_count, p.a_at.step, a_is_mn_major, kWgmmaRows));
+    BK_TRY(map_operand(&operands.b, p.b, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf));
     operands.gate = operands.b;
-    if (p.gate != nullptr &&
-        !map_operand(&operands.gate, p.gate, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf))
-        return Status::kOk;
+    if (p.gate != nullptr)
+        BK_TRY(map_operand(&operands.gate, p.gate, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf));
     const int64_t tiles_down = ceil_div<int64_t>(p.m, kWgmmaRows);
     operands.blocks = pairs_tiles(p.grouped, tiles_down) ? 2 : 1;
     const int64_t tiles_m = ceil_div<int64_t>(tiles_down, operands.blocks);
@@ -430,41 +427,29 @@ Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3(kBlockThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
-    *is_taken = true;
     return launch_kernel(launch, grid, kernel, p, operands, tiles_m, tiles_n, count, store_mode_of(p));
 }
 
 }  // namespace
 
-// 256-column tiles read less, 128-column ones leave fewer SMs idle.
 template <class T>
-Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
-    using E = matmul_element_t<T>;
-    const bool a_is_k_major = p.a_at.column == 1, b_is_k_major = p.b_at.row == 1;
-    const bool is_possible = is_aligned_by_16(p.a, p.a_at) && is_aligned_by_16(p.b, p.b_at) && p.a_at.step >= 0 &&
-                             p.b_at.step >= 0 && (p.gate == nullptr || is_aligned_by_16(p.gate, p.b_at)) &&
-                             (sizeof(E) == 2 || (a_is_k_major && b_is_k_major));
-    const bool has_unaligned_k_groups = p.grouped == Grouped::kK && (sizeof(E) != 2 || a_is_k_major || b_is_k_major);
-    if (!is_possible || has_unaligned_k_groups) return Status::kOk;
-    if constexpr (sizeof(E) == 2 || kIsPromoted<T>) {
-        const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
-        const int64_t wide_tiles = ceil_div<int64_t>(p.m, kWgmmaRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
-        if (p.n <= 128 || wide_tiles < ceil_div(kReferenceSms, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
-    }
-    return launch_wgmma<T, 256>(launch, p, is_taken);
+Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, int tile_n) {
+    if constexpr (sizeof(matmul_element_t<T>) == 2 || kIsPromoted<T>)
+        if (tile_n == 128) return launch_wgmma<T, 128>(launch, p);
+    return launch_wgmma<T, 256>(launch, p);
 }
 
-template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<bf16>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<tf32>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<tf32x3>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<e4m3>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<e5m2>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<i32_results<int8_t>>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<i32_results<uint8_t>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<f16>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<bf16>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<tf32>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<tf32x3>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<e4m3>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<e5m2>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<int8_t>>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<uint8_t>>&, int);
 
 }  // namespace bk

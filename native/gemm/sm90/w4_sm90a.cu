@@ -23,7 +23,7 @@ namespace bk {
 namespace {
 
 constexpr int kWarpgroupThreads = 128, kConsumers = 2, kWarps = kConsumers * kWarpgroupThreads / 32;
-constexpr int kTileColumns = 128, kStageK = 128, kHalfK = kStageK / 2;  // 128 bytes of a row
+constexpr int kTileColumns = kW4WgmmaColumns, kStageK = kW4WgmmaK, kHalfK = kStageK / 2;  // 128 bytes of a row
 constexpr int kSteps = kHalfK / 16;
 constexpr int kWeightBytes = kTileColumns * kStageK / 2;
 
@@ -281,41 +281,35 @@ __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroupThreads, 1)
 }
 
 template <class Columns, int kRows, class P>
-Status launch_wgmma(const Launch& launch, const P& p, bool* is_taken) {
+Status launch_wgmma(const Launch& launch, const P& p) {
     using Tile = W4Tile<kRows>;
     const int64_t tiles_m = ceil_div<int64_t>(p.m, kRows), tiles_n = ceil_div<int64_t>(p.n, kTileColumns);
     W4Operands operands;
     operands.blocks = tiles_n % 2 == 0 ? 2 : 1;
-    if (!make_tensor_map(&operands.rows, p.a, p.k, p.m, p.k, 1, p.m * p.k, kRows / operands.blocks)) return Status::kOk;
+    bool has_maps = make_tensor_map(&operands.rows, p.a, p.k, p.m, p.k, 1, p.m * p.k, kRows / operands.blocks);
     operands.weights = operands.rows;
-    if (!Columns::kScalesAccumulators && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights),
-                                                          p.k / 2, p.n, p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageK / 2))
-        return Status::kOk;
+    if (!Columns::kScalesAccumulators)
+        has_maps = has_maps && make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights), p.k / 2, p.n,
+                                               p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageK / 2);
+    if (!has_maps) return fail(Status::kInternal, "the driver makes no tensor map of the operands");
     const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, device_sms() / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kConsumers + 1) * kWarpgroupThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
-    *is_taken = true;
     return launch_kernel(launch, grid, w4_wgmma_kernel<Columns, kRows, P>, p, operands, tiles_m, count);
 }
 
-// 128-row tiles read weights less often, 64-row ones leave fewer SMs idle.
 template <class Columns, class P>
-Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
-    if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageK) return Status::kOk;
-    const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kTileColumns);
-    if (p.m <= 64 || 2 * large <= kReferenceSms) return launch_wgmma<Columns, 64>(launch, p, is_taken);
-    return launch_wgmma<Columns, 128>(launch, p, is_taken);
+Status launch_tile(const Launch& launch, const P& p, int tile_m) {
+    return tile_m == 64 ? launch_wgmma<Columns, 64>(launch, p) : launch_wgmma<Columns, 128>(launch, p);
 }
 
 }  // namespace
 
-Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, bool* is_taken) {
-    return choose_tile<MarlinColumns>(launch, p, is_taken);
+Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, int tile_m) {
+    return launch_tile<MarlinColumns>(launch, p, tile_m);
 }
 
-Status awq_sm90a(const Launch& launch, const AwqProduct& p, bool* is_taken) {
-    return choose_tile<AwqColumns>(launch, p, is_taken);
-}
+Status awq_sm90a(const Launch& launch, const AwqProduct& p, int tile_m) { return launch_tile<AwqColumns>(launch, p, tile_m); }
 
 }  // namespace bk

@@ -9,8 +9,10 @@
 
 namespace bk {
 
-// *is_taken tells whether the GEMM was computed: operands are aligned to 16 bytes and K >= 128.
-Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, bool* is_taken);
-Status awq_sm90a(const Launch& launch, const AwqProduct& p, bool* is_taken);
+constexpr int kW4WgmmaK = 128, kW4WgmmaColumns = 128;  // K elements of a stage, and columns of a tile
+
+// Compute a GEMM of operands aligned to 16 bytes, K >= kW4WgmmaK, by tiles of `tile_m` rows, 64 or 128.
+Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, int tile_m);
+Status awq_sm90a(const Launch& launch, const AwqProduct& p, int tile_m);
 
 }  // namespace bk

@@ -210,6 +210,7 @@ template <class T>
 BK_HD int64_t columns_of(const Matmul<T>& p, int side) {
     return kMayBeGated<T> && p.gate != nullptr ? side / 2 : side;
 }
+inline int64_t columns_of(const MatmulShape& s, int side) { return s.is_gated ? side / 2 : side; }
 
 // `j` is even; so is n if results share bytes.
 template <class T>
@@ -512,35 +513,75 @@ Status launch_tiles(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>&
                          ceil_div<int64_t>(p.n, columns_of(p, kSide)), stores_pairs(p.epilogue));
 }
 
+// How tiles of A and B are loaded.
+struct LoadModes {
+    LoadMode a, b;
+};
+
+template <class E>
+constexpr LoadModes load_modes(const KMajor& k_major, bool is_aligned) {
+    if (is_aligned) {
+        if (k_major.a && k_major.b) return {LoadMode::kKMajor, LoadMode::kKMajor};
+        if (sizeof(E) > 1 && k_major.a) return {LoadMode::kKMajor, LoadMode::kMnMajor};
+        if (sizeof(E) > 1 && !k_major.b) return {LoadMode::kMnMajor, LoadMode::kMnMajor};
+        if (sizeof(E) == 2) return {LoadMode::kMnMajor, LoadMode::kKMajor};
+    }
+    return {LoadMode::kElements, LoadMode::kElements};
+}
+
+template <class T>
+KMajor k_major_of(const Matmul<T>& p) {
+    return {p.a_at.column == 1, p.b_at.row == 1 && p.b_at.column != 0};
+}
+
+// Whether A, B and the gate are loaded by 16-byte copies.
+template <class T>
+bool a_is_aligned(const Matmul<T>& p) {
+    return is_aligned_by_16(p.a, p.a_at);
+}
+template <class T>
+bool b_is_aligned(const Matmul<T>& p) {
+    return is_aligned_by_16(p.b, p.b_at) && (p.gate == nullptr || is_aligned_by_16(p.gate, p.b_at));
+}
+
 template <class T, int kSide>
 Status launch_by_load_mode(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
     using E = matmul_element_t<T>;
-    const bool a_k_major = p.a_at.column == 1, b_k_major = p.b_at.row == 1 && p.b_at.column != 0;
-    if (is_aligned_by_16(p.a, p.a_at) && is_aligned_by_16(p.b, p.b_at) &&
-        (p.gate == nullptr || is_aligned_by_16(p.gate, p.b_at))) {
-        if (a_k_major && b_k_major) return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kKMajor>(launch, p, split);
-        if constexpr (sizeof(E) > 1) {
-            if (a_k_major) return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kMnMajor>(launch, p, split);
-            if (!b_k_major) return launch_tiles<T, kSide, LoadMode::kMnMajor, LoadMode::kMnMajor>(launch, p, split);
-            if constexpr (sizeof(E) == 2)
+    const LoadModes modes = load_modes<E>(k_major_of(p), a_is_aligned(p) && b_is_aligned(p));
+    if (modes.a == LoadMode::kKMajor && modes.b == LoadMode::kKMajor)
+        return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kKMajor>(launch, p, split);
+    if constexpr (sizeof(E) > 1) {
+        if (modes.a == LoadMode::kKMajor)
+            return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kMnMajor>(launch, p, split);
+        if (modes.b == LoadMode::kMnMajor)
+            return launch_tiles<T, kSide, LoadMode::kMnMajor, LoadMode::kMnMajor>(launch, p, split);
+        if constexpr (sizeof(E) == 2)
+            if (modes.b == LoadMode::kKMajor)
                 return launch_tiles<T, kSide, LoadMode::kMnMajor, LoadMode::kKMajor>(launch, p, split);
-        }
     }
     return launch_tiles<T, 64, LoadMode::kElements, LoadMode::kElements>(launch, p, split);
 }
 
-// 128-wide tiles read less; 64-wide ones leave fewer SMs idle and promote long integer sums.
+// Whether a GEMM may have 128-wide tiles: f64 and 3xTF32 fill the registers with small ones.
 template <class T>
-Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
+constexpr bool kHasLargeTiles = sizeof(matmul_element_t<T>) < 8 && !std::is_same_v<T, tf32x3>;
+
+// Side of the block tiles. 128-wide ones read less; 64-wide ones leave fewer SMs idle, are split along K, promote long
+// integer sums and those over scale blocks, whose accumulators would not fit twice in registers, and load elements.
+template <class T>
+int mma_side(const MatmulShape& s, int64_t slices) {
     using E = matmul_element_t<T>;
-    if constexpr (sizeof(E) < 8 && !std::is_same_v<T, tf32x3>) {  // whose registers are full with small tiles
-        const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
-        const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // average of a group
-        const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
-        bool fits = p.k <= MmaTraits<T>::kMaxK && rows > 64 && p.n > 64 && split.count == 1;
-        if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // both accumulators would not fit in registers
-        if (fits && large >= ceil_div(kReferenceSms, batch)) return launch_by_load_mode<T, 128>(launch, p, split);
-    }
+    const bool loads_elements = load_modes<E>(s.k_major, s.a.is_aligned && s.b.is_aligned).a == LoadMode::kElements;
+    if (!kHasLargeTiles<T> || slices > 1 || s.has_block_scales || loads_elements) return 64;
+    if (s.k > MmaTraits<T>::kMaxK || s.average_rows() <= 64 || s.n <= 64) return 64;
+    const int64_t large = ceil_div<int64_t>(s.m, 128) * ceil_div<int64_t>(s.n, columns_of(s, 128));
+    return large >= ceil_div(kReferenceSms, s.matrices()) ? 128 : 64;
+}
+
+template <class T>
+Status launch_mma_tiles(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split, int side) {
+    if constexpr (kHasLargeTiles<T>)
+        if (side == 128) return launch_by_load_mode<T, 128>(launch, p, split);
     return launch_by_load_mode<T, 64>(launch, p, split);
 }
 

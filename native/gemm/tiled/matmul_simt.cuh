@@ -232,8 +232,7 @@ Status launch_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& s
 
 template <int kSide, class T>
 Status launch_fma_by_load_mode(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split) {
-    if (!is_aligned_by_16(p.a, p.a_at) || !is_aligned_by_16(p.b, p.b_at) ||
-        (p.gate != nullptr && !is_aligned_by_16(p.gate, p.b_at)))
+    if (!a_is_aligned(p) || !b_is_aligned(p))
         return launch_fma<kSide, LoadMode::kElements, LoadMode::kElements>(launch, p, split);
     const bool b_k_major = p.b_at.row == 1;
     if (p.a_at.column == 1)
@@ -243,18 +242,24 @@ Status launch_fma_by_load_mode(const Launch& launch, const Matmul<T>& p, const S
                      : launch_fma<kSide, LoadMode::kMnMajor, LoadMode::kMnMajor>(launch, p, split);
 }
 
-// Small tiles, a quarter of the results, run at 7 / 8 of the rate of large ones, two of which an SM computes in the
-// time of one; they win if large ones leave SMs idle.
-template <class T>
-Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
+// Side of the block tiles. Small ones, a quarter of the results, run at 7 / 8 of the rate of large ones, two of which an
+// SM computes in the time of one; they win if large ones leave SMs idle.
+inline int fma_side(const MatmulShape& s, int64_t slices) {
     constexpr int64_t kManyWaves = 64;
-    int64_t large = 0, small = 0;
-    BK_TRY(count_blocks(p, split, kSimtSide, &large));
-    const int64_t waves = ceil_div(large, 2 * kReferenceSms);
-    if (waves >= kManyWaves) return launch_fma_by_load_mode<kSimtSide>(launch, p, split);
-    BK_TRY(count_blocks(p, split, kSimtSide / 2, &small));
-    return ceil_div(small, kReferenceSms) < 7 * waves ? launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split)
-                                                      : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
+    const auto waves_of = [&](int side, int64_t per_wave) {
+        const int64_t tiles = count_row_tiles(s, side) * ceil_div<int64_t>(s.n, columns_of(s, side));
+        int64_t blocks = 0;
+        return __builtin_mul_overflow(tiles, s.matrices() * slices, &blocks) ? kManyWaves : ceil_div(blocks, per_wave);
+    };
+    const int64_t waves = waves_of(kSimtSide, 2 * kReferenceSms);
+    if (waves >= kManyWaves) return kSimtSide;
+    return waves_of(kSimtSide / 2, kReferenceSms) < 7 * waves ? kSimtSide / 2 : kSimtSide;
+}
+
+template <class T>
+Status launch_fma_tiles(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split, int side) {
+    return side == kSimtSide ? launch_fma_by_load_mode<kSimtSide>(launch, p, split)
+                             : launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split);
 }
 
 }  // namespace bk

@@ -21,40 +21,32 @@ constexpr bool kHasSplitK =
 
 constexpr int64_t kMinSliceK = 512, kSliceUnit = 128;  // K elements of a slice; a multiple of 16-byte vectors and of tiles
 
-// The split of a GEMM whose workspace is `sums`; one slice if splitting does not pay.
+// Slices of a GEMM with a workspace, whose partials are not carved yet; one if splitting does not pay.
 template <class T>
-SplitKOf<T> split_k_of(int64_t m, int64_t n, int64_t k, int64_t batch, void* sums) {
+SplitKOf<T> split_k_of(const MatmulShape& s) {
     constexpr int64_t kSide = std::is_same_v<T, float> ? kSimtSide : 64;
     SplitKOf<T> split;
-    if (!kHasSplitK<T> || std::min({m, n, batch}) <= 0 || k < 2 * kMinSliceK) return split;
-    const int64_t tiles_m = ceil_div(m, kSide), tiles_n = ceil_div(n, kSide);
-    if (tiles_m > kReferenceSms || tiles_n > kReferenceSms || batch > kReferenceSms) return split;
-    const int64_t tiles = tiles_m * tiles_n * batch, wanted = std::min(2 * kReferenceSms / tiles, k / kMinSliceK);
+    if (!kHasSplitK<T> || s.is_gated || std::min({s.m, s.n, s.batch}) <= 0 || s.k < 2 * kMinSliceK) return split;
+    const int64_t tiles_m = ceil_div(s.m, kSide), tiles_n = ceil_div(s.n, kSide);
+    if (tiles_m > kReferenceSms || tiles_n > kReferenceSms || s.batch > kReferenceSms) return split;
+    const int64_t tiles = tiles_m * tiles_n * s.batch, wanted = std::min(2 * kReferenceSms / tiles, s.k / kMinSliceK);
     if (2 * tiles > kReferenceSms || wanted < 2) return split;
-    split.partials = static_cast<matmul_scalar_t<T>*>(sums);
-    split.slice_k = ceil_div(ceil_div(k, wanted), kSliceUnit) * kSliceUnit;
-    split.count = ceil_div(k, split.slice_k);
+    split.slice_k = ceil_div(ceil_div(s.k, wanted), kSliceUnit) * kSliceUnit;
+    split.count = ceil_div(s.k, split.slice_k);
     return split;
 }
 
+// Carves the partials of `slices` slices of an m x n result.
 template <class T>
-size_t split_k_workspace(int64_t m, int64_t n, int64_t k, int64_t batch) {
-    const SplitKOf<T> split = split_k_of<T>(m, n, k, batch, nullptr);
-    if (split.count == 1) return 0;
-    Carver carver;
-    carver.take<matmul_scalar_t<T>>(split.count * batch * m * n);
-    return carver.bytes();
+matmul_scalar_t<T>* carve_partials(Carver* carver, int64_t m, int64_t n, int64_t batch, int64_t slices) {
+    return carver->take<matmul_scalar_t<T>>(slices > 1 ? slices * batch * m * n : 0);
 }
 
 template <class T>
-Status matmul_split_k(const Launch& launch, const Matmul<T>& p) {
-    Carver carver(launch.workspace);
-    const SplitKOf<T> split = split_k_of<T>(p.m, p.n, p.k, p.batch, carver.take<char>(0));
-    if constexpr (std::is_same_v<T, float>)
-        BK_TRY(matmul_by_fma(launch, p, split));
-    else
-        BK_TRY(matmul_by_tensor_cores(launch, p, split));
-    return finish(launch, p.epilogue, split, p.n, p.m, p.n, p.batch);
+size_t split_k_workspace(const MatmulShape& s) {
+    Carver carver;
+    carve_partials<T>(&carver, s.m, s.n, s.batch, split_k_of<T>(s).count);
+    return carver.bytes();
 }
 
 }  // namespace bk

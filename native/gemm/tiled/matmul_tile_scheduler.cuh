@@ -115,9 +115,9 @@ BK_DEVICE const E* first_k_element(const E* base, const MatrixStrides& at, int64
     return coord.k_extent > 0 ? at.matrix(base, coord.matrix) + coord.k_begin * k_stride : base;
 }
 
-// Row tiles of the grid: an upper bound if only the device knows the groups.
-template <class T>
-int64_t count_row_tiles(const Matmul<T>& p, int side) {
+// Row tiles of the grid: an upper bound if only the device knows the groups. P is a Matmul or its shape.
+template <class P>
+int64_t count_row_tiles(const P& p, int side) {
     if (p.grouped == Grouped::kRows) return p.m / side + p.batch + 2;
     return ceil_div<int64_t>(p.m, side);
 }

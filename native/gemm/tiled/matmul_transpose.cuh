@@ -17,8 +17,8 @@ constexpr bool kMayTranspose = kHasWgmma<T> && sizeof(matmul_element_t<T>) == 1;
 
 // Whether an operand of such a GEMM is transposed, given enough workspace.
 template <class T>
-bool needs_transpose(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major) {
-    return kMayTranspose<T> && !(k_major.a && k_major.b) && batch > 0 && suits_wgmma<T>(m, n, k, batch, false);
+bool needs_transpose(const MatmulShape& s, int arch) {
+    return kMayTranspose<T> && !(s.k_major.a && s.k_major.b) && !s.is_gated && s.batch > 0 && suits_wgmma<T>(s, arch);
 }
 
 // K-major copies of the operands in a workspace at `base`; their pitch is a multiple of 16 bytes.
@@ -30,7 +30,6 @@ struct TransposedOperands {
     size_t bytes = 0;
 
     TransposedOperands(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major, void* base) {
-        if (!needs_transpose<T>(m, n, k, batch, k_major)) return;
         Carver carver(base);
         pitch = ceil_div<int64_t>(k, 16) * 16;
         if (!k_major.a) a = carver.take<E>(batch * m * pitch);

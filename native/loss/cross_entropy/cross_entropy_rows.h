@@ -203,7 +203,7 @@ struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
 #endif
     // Adds smoothing_per_class times the sum of w[j] x[j], and the sum of w[j].
     template <class W, int N>
-    BK_HD void add_smoothing(const Cached (&x)[N], const W& where, Acc* acc) const {
+    BK_HD void add_smoothing([[maybe_unused]] const Row& row, const Cached (&x)[N], const W& where, Acc* acc) const {
 #if BK_IN_KERNEL
         if (weight == nullptr)
             add_smoothing_from(x, where, acc, [](bool exists, int, C(&w)[W::width]) {
@@ -234,9 +234,12 @@ struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
             C w = C(1);
             if (weights_at != nullptr && where.has(i)) w = weights_at[i];
             weights[i] = math::select(where.has(i), w, C(0));
-            dot[i] = math::select(where.has(i), w * x[i], C(0));
+            dot[i] = math::select(where.has(i), smoothing_per_class * (w * x[i]), C(0));
         }
-        acc->weighted_logit += smoothing_per_class * sum_of(dot);
+        // The target adds to its element first, as in a lane for each row, whose bits are the same.
+        const int64_t index = row.target - where.at(0);
+        dot[index >= 0 && index < where.count() ? index : 0] += acc->weighted_logit;
+        acc->weighted_logit = sum_of(dot);
         acc->weight_sum = sum_of(weights);
 #endif
     }
@@ -252,7 +255,7 @@ struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
     template <class W, int N>
     BK_HD Acc reduce_without_exp(const Row& row, const Cached (&x)[N], const W& where) const {
         Acc acc{Base::reduce_without_exp(row, x, where), C(0)};
-        if ((kTwoPass && N == 1) || has_sums_without_exp()) add_smoothing(x, where, &acc);
+        if ((kTwoPass && N == 1) || has_sums_without_exp()) add_smoothing(row, x, where, &acc);
         return acc;
     }
     BK_HD bool has_sums_without_exp() const { return smoothing_per_class != C(0); }

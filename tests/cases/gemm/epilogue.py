@@ -165,7 +165,7 @@ GATED_PROBLEMS = {
 
 def bad(operands, optional, aligned, extents):
     calls = [Bad(f"negative_{e}", 2, rf"{e} is -4", {e: -4}, can=2) for e in extents]
-    for name, values in (("layout", (-1, 4)), ("activation", (-1, 5)), ("backend", (-1, 5))):
+    for name, values in (("layout", (-1, 4)), ("activation", (-1, 5)), ("backend", (-1, 6))):
         calls += [Bad(f"{name}_{v}", 2, rf"{name} is {v}, must be 0 \(", {name: v}, can=2) for v in values]
     calls += [Bad(f"of_others_{v}", 3, rf"backend is {v}, but ", {"backend": v}, can=3) for v in (3, 4)]
     for name in operands:

@@ -104,7 +104,7 @@ PROBLEMS = {
 }
 BAD = (
     *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\)", {"layout": v}, can=2) for v in (-1, 4)),
-    *(Bad(f"backend_{v}", 2, rf"backend is {v}, must be 0 \(any", {"backend": v}, can=2) for v in (-1, 5)),
+    *(Bad(f"backend_{v}", 2, rf"backend is {v}, must be 0 \(any", {"backend": v}, can=2) for v in (-1, 6)),
     *(Bad(f"of_others_{v}", 3, rf"backend is {v}, but ", {"backend": v}, can=3) for v in (2, 4)),
     *(Bad(f"scaling_{v}", 2, rf"scaling is {v}, must be 0 \(of m", {"scaling": v}, can=2) for v in (-1, 3)),
 )

@@ -197,6 +197,19 @@ def bad_rows(arrays):
 IDLE_ROWS = (Idle("no_rows", {"batch": 0}), Idle("no_elements", {"row_len": 0}))
 
 
+# Lengths and strides are handled by the width of the keys, so that one dtype of a width has all problems, in two rows.
+FULL = dict.fromkeys(("sort_{T}", "sort_axis_{T}"), ("f32", "f64", "bf16", "fp8e4m3", "bool"))
+BRIEF = ("plain", "rows_17", "rows_129", "columns", "permuted", "special", "ties", "long")
+
+
+def is_full(row):
+    return lambda slots: slots["T"] in FULL.get(row, ())
+
+
+def brief(shapes):
+    return tuple([name for name in BRIEF if name in shapes])
+
+
 def rows_case(row, make, reference, arrays, **options):
     shapes = SHAPES | LONG
     if "y_vals" not in arrays and make is arg_rows:
@@ -204,7 +217,8 @@ def rows_case(row, make, reference, arrays, **options):
     return Case(
         row=row, problems=problems(make, shapes), reference=reference, plain="plain", large="large",
         bad=bad_rows([a for a in arrays if a not in ("y_vals", "y_idx", "sorted_keys")]), idle=IDLE_ROWS,
-        tolerance=dict.fromkeys([a for a in arrays if a not in ("x", "keys", "values")], "exact"), **options,
+        tolerance=dict.fromkeys([a for a in arrays if a not in ("x", "keys", "values")], "exact"), brief=brief(shapes),
+        full=is_full(row), **options,
     )  # fmt: skip
 
 
@@ -231,7 +245,8 @@ def axis_case(row, outputs):
     made = {n: lambda draw, s=s, a=a, o=o: along_axis(outputs)(draw, s, a, **o) for n, (s, a, o) in AXES.items()}
     return Case(
         row=row, problems=made, reference=axis_reference, plain="plain", large="large",
-        tolerance=dict.fromkeys(outputs, "exact"), bad=bad_axes([f"stride_{name}" for name in names], names),
+        tolerance=dict.fromkeys(outputs, "exact"), brief=brief(AXES), full=is_full(row),
+        bad=bad_axes([f"stride_{name}" for name in names], names),
         idle=(
             Idle("no_rows", {"numel": 0}, {"shape": (0, 7, 9)}),
             Idle("no_elements", {"numel": 0}, {"shape": (5, 0, 9)}),

@@ -6,4 +6,5 @@
 #include "attention/sm80/backward_f16.cu"
 #include "attention/sm80/decode.cu"
 #include "attention/sm80/decode_fp8.cu"
+#include "attention/sm80/decode_int8.cu"
 #include "attention/sm80/forward.cu"

@@ -24,13 +24,15 @@ STRIDED = [
     and not op.startswith(("im2col", "col2im"))
 ]  # fmt: skip
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
+# Ops of operands with one extent each, which fits.
+ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|unique_(?!r|c)"
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
 # short.
 OTHERS = [
     op for op, (row, _) in OPS.items()
     if op not in {*FLAT, *STRIDED} and sum(p.role == "extent" for p in row.problem) > 1 and "nll_backward" not in op
     and not any(" at " in p.shape for p in row.pointers)
-    and op != "ring_attention_init"  # its operands have one extent each, which fits
+    and not re.match(ONE_EXTENT, op)
 ]  # fmt: skip
 
 

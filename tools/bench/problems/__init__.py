@@ -56,7 +56,8 @@ def sweeps(
 
 
 def _variants(bench: Bench) -> Iterator[Bench]:
-    if bench.workspace and row_named(bench.row).deterministic == "yes":
+    row = row_named(bench.row)
+    if bench.workspace and row.deterministic == "yes" and not row.workspace.startswith("needed: "):
         yield dataclasses.replace(bench, name=f"{bench.name}, no workspace", workspace=False)
 
 

@@ -22,7 +22,7 @@ struct Grid {
     bool overlaps = false;
 };
 
-// Runs the blocks of a grid in order; twice if they are in clusters.
+// Runs the blocks of a grid in order; several times if they are in clusters.
 inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     const std::lock_guard<std::mutex> alone(fibers::one_launch);
     static unsigned launches = 0;  // odd launches run in reverse order: results must not depend on the order of threads
@@ -34,7 +34,7 @@ inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     blockDim = grid.threads;
     fibers::threads = blockDim.x * blockDim.y;
     fibers::cluster = grid.cluster;
-    for (int round = grid.cluster > 1 ? 0 : 1; round < 2; ++round)
+    for (int round = grid.cluster > 1 ? fibers::cluster_rounds : 1; round > 0; --round)
         for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
             for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
                 for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) fibers::run_block(reversed);

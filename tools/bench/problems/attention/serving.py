@@ -9,15 +9,21 @@ from tools.bench.check import compare, picks, rows
 from tools.bench.problems.attention.fused import check_forward, fastest, numbers, with_backends
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
+FACTOR = 0.5  # of each row of a quantised cache
 NEAR_COPY, PAGED = (Bound("copy", 0.95),), (Bound("copy", 0.85),)
 UNMEASURED = {
     "attention_ragged_{T}": "the kernels of attention_varlen_{T}",
     "attention_paged_{T}_fp8e5m2": "the kernel of attention_paged_{T}_fp8e4m3",
     **dict.fromkeys(
+        ("attention_paged_quantized_{T}_fp8e4m3", "attention_paged_quantized_{T}_fp8e5m2"),
+        "the kernels of attention_paged_{T}_fp8e4m3",
+    ),
+    **dict.fromkeys(
         ("flashinfer_merge_state_in_place_{T}", "flashinfer_merge_states_{T}"),
         "the kernel of merge_attention_states_{T}",
     ),
     "paged_kv_append_{T}": "a copy of a few rows, as kv_cache_append_{T}",
+    "paged_kv_append_quantized_{T}_{U}": "a few rows, as paged_kv_append_{T}",
     **dict.fromkeys(
         ("ring_attention_init", "ring_attention_{T}_step", "ring_attention_{T}_finalize"),
         "bound by the transfers of a ring, which needs several devices",
@@ -60,11 +66,11 @@ def check_pages(problem):
     size, per = s["page_size"], s["num_page_ids"] // s["batch"]
     pages = problem.indices["page_ids"][:per]
     at = (pages[:, None] * s["kv_heads"] * size + np.arange(size)).ravel()
-    q = rows(problem, "q", [0])[0]
-    scores = rows(problem, "k_cache", at) @ q * s["scale"]
+    q, factor = rows(problem, "q", [0])[0], FACTOR if "quantized" in problem.bench.row else 1.0
+    scores = rows(problem, "k_cache", at) @ q * (s["scale"] * factor)
     p = np.exp(scores - scores.max())
     p /= p.sum()
-    v = rows(problem, "v_cache", at)
+    v = rows(problem, "v_cache", at) * factor
     wrong = compare(problem, rows(problem, "y", [0])[0], p @ v, p @ np.abs(v), problem.dtype)
     return f"y of {d} {wrong}" if wrong else ""
 
@@ -77,10 +83,12 @@ def paged(name, batch, heads, kv_heads, keys, d, page, row="attention_paged_{T}"
         "window": -1, "softcap": 0.0, "is_base2": 0,
     }  # fmt: skip
     caches = Operand((batch * per, kv_heads, page, d), "normal")
+    factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), FACTOR))
+    scales = {"k_scales": factors, "v_scales": factors} if "quantized" in row else {}
     return Bench(
         name=f"attention paged {name}", row=row, dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,
         arrays={
-            "q": Operand((batch, heads, d), "normal"), "k_cache": caches, "v_cache": caches,
+            "q": Operand((batch, heads, d), "normal"), "k_cache": caches, "v_cache": caches, **scales,
             "page_ids": Operand((batch * per,), lambda rng: rng.permutation(batch * per)),
             "page_offsets": Operand((batch + 1,), lambda rng: np.arange(batch + 1) * per),
             "last_page_len": Operand((batch,), lambda rng: np.full(batch, page)),
@@ -163,6 +171,7 @@ def benches(backend):
         yield decode("b1 8:2 8192", 1, 8, 2, 8192, 128, bounds=(Bound("peer", 1.0),))
         yield paged("b2 8:2 4096 pages of 16", 2, 8, 2, 4096, 128, 16, bounds=())
         yield paged("b2 8:2 4096 fp8", 2, 8, 2, 4096, 128, 16, row="attention_paged_{T}_fp8e4m3", bounds=())
+        yield paged("b2 8:2 4096 int8", 2, 8, 2, 4096, 128, 16, row="attention_paged_quantized_{T}_i8", bounds=())
     else:
         for batch, keys in ((1, 1024), (1, 8192), (1, 131072), (16, 8192), (128, 8192)):
             bounds = () if keys < 8192 else NEAR_COPY
@@ -170,6 +179,7 @@ def benches(backend):
         for page in (16, 64):
             yield paged(f"b16 32:8 8192 pages of {page}", 16, 32, 8, 8192, 128, page)
         yield paged("b16 32:8 8192 fp8", 16, 32, 8, 8192, 128, 16, row="attention_paged_{T}_fp8e4m3")
+        yield paged("b16 32:8 8192 int8", 16, 32, 8, 8192, 128, 16, row="attention_paged_quantized_{T}_i8")
     for batch, keys in ((1, 16384), (64, 8192)) if backend == "cuda" else ((2, 1024),):
         yield latent(f"b{batch} 128 heads {keys}", batch, 128 if backend == "cuda" else 16, keys, 64)
     yield from merges(backend)

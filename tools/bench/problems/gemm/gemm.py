@@ -9,7 +9,7 @@ from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, O
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # index: C's number of the layout of A and B
 _HALVES = ("bf16", "f16")
 _GELU_TANH = 4  # C's number of the activation
-_OWN, _WARPGROUPS = 1, 4  # C's numbers of the backends: own kernels, wgmma kernels
+_OWN, _WARPGROUPS, _INVARIANT = 1, 4, 5  # C's numbers of the backends: own kernels, wgmma kernels, batch-invariant ones
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -250,6 +250,19 @@ def epilogues(backend):
             )  # fmt: skip
 
 
+def invariants(backend):
+    """Products with the default choice of kernels and with batch-invariant ones: what invariance costs."""
+    sizes = ((1, 4096, 4096), (8, 14336, 4096), (64, 4096, 4096), (512, 4096, 4096), (4096, 4096, 4096))
+    if backend == "cpu":
+        sizes = ((1, 1024, 1024), (8, 1024, 1024), (512, 512, 512))
+    for m, n, k in sizes:
+        for how, number, bound in (("", 0, 0.5), (" batch-invariant", _INVARIANT, 0.05)):
+            yield with_epilogue(
+                f"gemm_epilogue {m}x{n}x{k}{how}", m, n, k, (), torch_product(True), dtypes=("bf16", "f32"),
+                backend=number, bound=bound,
+            )  # fmt: skip
+
+
 def with_epilogue(
     name, m, n, k, extra, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
 ):  # fmt: skip
@@ -307,6 +320,7 @@ def benches(backend):
             peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
         )  # fmt: skip
     yield from epilogues(backend)
+    yield from invariants(backend)
     yield from skinny(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of functions that are flags: bool in signatures, checked as such, 0 or 1 in C."""
+
+from __future__ import annotations
+
+FLAGS = frozenset(
+    """
+    aligns_ends are_probabilities by_blocks channels_last descending equal_nan full_flag hard include_last_offset
+    include_self invert is_alpha is_base2 is_causal is_half keepdims largest log_input_flag log_target_flag normalize
+    reverse right scale_grad_by_freq sorted swap_flag tokens_first zero_infinity
+    """.split()
+)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Muon (Jordan et al. 2024): momentum whose direction is orthogonalised, for the matrices of a network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError
+from baracuda.optim._arrays import Parameter
+from baracuda.optim._composed import Composed, as_dtype, assign
+
+_ADJUST = ("original", "match_rms_adamw", None)
+
+
+def orthogonalised(
+    x: Any, coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315), steps: int = 5, eps: float = 1e-7
+) -> Any:
+    """The matrices x (batch, m, n), f32 or bf16, with their singular values moved towards 1: Newton-Schulz iterations
+    x = a x + (b (x x^T) + c (x x^T)^2) x from x / |x|, on the shorter side (Kovarik 1970; coefficients of Jordan et al.
+    2024). They reach 0.7 to 1.2, not 1.
+    """
+    import baracuda as bk
+    from baracuda._arrays.frameworks import framework_of
+
+    framework = framework_of(x)
+    assert framework is not None
+    batch, m, n = x.shape
+    flat = framework.reshaped(x, (batch, m * n))
+    norm = bk.clamp(bk.norm2(flat, axis=1, keepdims=True), eps, math.inf)
+    x = framework.reshaped(bk.div(flat, norm), (batch, m, n))
+    x = framework.contiguous(framework.permuted(x, (0, 2, 1))) if m > n else x
+    a, b, c = coefficients
+    for _ in range(steps):
+        gram = bk.matmul(x, framework.permuted(x, (0, 2, 1)))
+        x = bk.baddbmm(x, bk.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return framework.contiguous(framework.permuted(x, (0, 2, 1))) if m > n else x
+
+
+class Muon(Composed):
+    """Muon of matrices, as torch.optim.Muon. Matrices of one shape are orthogonalised together, in bf16 (f32 for f64
+    parameters).
+
+    adjust_lr_fn: "original" or None scales the rate by sqrt(max(1, rows / columns)), "match_rms_adamw" by 0.2
+    sqrt(max(rows, columns)).
+    """
+
+    defaults: ClassVar = {
+        "lr": 1e-3, "weight_decay": 0.1, "momentum": 0.95, "nesterov": True,
+        "ns_coefficients": (3.4445, -4.7750, 2.0315), "eps": 1e-7, "ns_steps": 5, "adjust_lr_fn": None,
+    }  # fmt: skip
+    counts = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+        nesterov: bool = True, ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
+        eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            params, lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov,
+            ns_coefficients=ns_coefficients, eps=eps, ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn, **options,
+        )  # fmt: skip
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        super().check(group)
+        if group["adjust_lr_fn"] not in _ADJUST:
+            raise InvalidProblemError(f"adjust_lr_fn is {group['adjust_lr_fn']!r}, must be one of {_ADJUST}")
+
+    def _check_storage(self, group: Mapping[str, Any], p: Parameter) -> None:
+        super()._check_storage(group, p)
+        if len(p.shape) != 2:
+            raise InvalidProblemError(f"{p.name} has shape {p.shape}, must be a matrix: Muon is for these alone")
+
+    def state_names(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("momentum_buffer",)
+
+    def kind(self, p: Parameter) -> Any:
+        return p.shape
+
+    def rate(self, group: Mapping[str, Any], p: Parameter) -> Any:
+        rows, columns = p.shape
+        if group["adjust_lr_fn"] == "match_rms_adamw":
+            return group["lr"] * 0.2 * math.sqrt(max(rows, columns))
+        return group["lr"] * math.sqrt(max(1, rows / max(columns, 1)))
+
+    def decay(self, group: Mapping[str, Any], p: Parameter) -> float:
+        rate = self.rate(group, p)
+        return float(group["lr"] * group["weight_decay"] / rate) if rate else 0.0
+
+    def updates(self, given: Sequence[tuple[int, int, Any]]) -> list[Any]:
+        import baracuda as bk
+
+        buckets: dict[Any, list[int]] = {}
+        directions: list[Any] = []
+        for k, (g, i, grad) in enumerate(given):
+            group, p, state = self.param_groups[g], self._params[g][i], self._states[g][i]
+            buffer = state["momentum_buffer"]
+            assign(buffer, bk.lerp(buffer, grad, 1 - group["momentum"]))
+            directions.append(bk.lerp(grad, buffer, group["momentum"]) if group["nesterov"] else buffer)
+            buckets.setdefault((g, p.shape, p.dtype, p.device), []).append(k)
+        made: list[Any] = [None] * len(given)
+        for (g, shape, dtype, _), members in buckets.items():
+            if 0 in shape:
+                for k in members:
+                    made[k] = as_dtype(directions[k], dtype)
+                continue
+            group = self.param_groups[g]
+            narrow = ElementKind.F32 if dtype is ElementKind.F64 else ElementKind.BF16
+            stacked = bk.stack([as_dtype(directions[k], narrow) for k in members])
+            done = orthogonalised(stacked, group["ns_coefficients"], group["ns_steps"], group["eps"])
+            for k, each in zip(members, bk.split(as_dtype(done, dtype), len(members))):
+                framework = self._params[g][0].framework
+                made[k] = framework.reshaped(each, shape)
+        return made

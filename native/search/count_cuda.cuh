@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Histograms on a GPU. Counts are integers, so that atomics give the same bits in any order.
+//
+// Few bins: each block counts in shared memory, in 2^k copies of the table that lanes share, so that lanes of a warp seldom
+// meet in an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a
+// block caches the bins that it meets first, and adds the others to the output directly; frequent bins are met early, so that
+// no address in memory is hot.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/types/vec.h"
+#include "search/count.h"
+#include "search/searchsorted_cuda.cuh"
+
+namespace bk {
+
+constexpr int kCountBinThreads = 512;
+constexpr int64_t kTableBytes = 32 << 10;    // of shared memory for copies of a table
+constexpr int64_t kMaxTableBins = 48 << 10;  // with one copy
+constexpr int kCacheBits = 11, kCacheSlots = 1 << kCacheBits;
+
+struct CountTable {
+    void* counts;
+    int32_t num_bins, copy_bits;
+    bool is_wide;  // u64, else u32
+
+    BK_DEVICE void add(int64_t bin, uint32_t count) const {
+        if (is_wide)
+            atomicAdd(static_cast<unsigned long long*>(counts) + bin, static_cast<unsigned long long>(count));
+        else
+            atomicAdd(static_cast<uint32_t*>(counts) + bin, count);
+    }
+};
+
+// Not inlined into each lane of a vector.
+template <class Bins>
+BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, const void* staged) {
+    return bins.exact(x, staged);
+}
+
+template <class Bins>
+BK_DEVICE uint32_t bin_of(const Bins& bins, typename Bins::Element x, const void* staged) {
+    const uint32_t bin = bins.guess(x);
+    if constexpr (Bins::kIsExact) return bin;
+    return bin == kUncertainBin ? exact_bin(bins, x, staged) : bin;
+}
+
+// visit(bin) for each element that this block has of n, by all its threads. Elements ahead of the first vector-aligned one, and
+// behind the last whole vector, are those of block 0.
+template <class Bins, class Visit>
+BK_DEVICE void visit_bins(const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t head, const void* staged,
+                          const Visit& visit) {
+    using Element = typename Bins::Element;
+    constexpr int N = kVectorLanes<Element>, kUnroll = sizeof(Element) == 1 ? 1 : 2;
+    const int64_t vectors = (n - head) / N, step = int64_t{gridDim.x} * kCountBinThreads;
+    for (int64_t v = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x; v < vectors; v += kUnroll * step) {
+        Vec<Element, N> loaded[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u)
+            if (v + u * step < vectors) loaded[u] = load_once<N>(x + head + (v + u * step) * N);
+#pragma unroll
+        for (int u = 0; u < kUnroll; ++u) {
+            if (v + u * step >= vectors) break;
+#pragma unroll
+            for (int k = 0; k < N; ++k) visit(bin_of(bins, loaded[u].lane[k], staged));
+        }
+    }
+    if (blockIdx.x > 0) return;
+    for (int64_t i = threadIdx.x; i < head; i += kCountBinThreads) visit(bin_of(bins, x[i], staged));
+    for (int64_t i = head + vectors * N + threadIdx.x; i < n; i += kCountBinThreads) visit(bin_of(bins, x[i], staged));
+}
+
+template <class Bins>
+BK_DEVICE const void* stage_bins(const Bins& bins, void* shared) {
+    if constexpr (Bins::kStaged > 0) {
+        using Bits = typename Bins::Element;
+        stage_splitters(bins.edges, static_cast<Bits*>(shared), kCountBinThreads);
+    }
+    return shared;
+}
+
+template <class Bins>
+__global__ void __launch_bounds__(kCountBinThreads)
+    count_in_shared_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int64_t head,
+                           CountTable table) {
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    uint32_t* const copies = reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(shared_words) + Bins::kStaged);
+    const int64_t words = int64_t{table.num_bins} << table.copy_bits;
+    for (int64_t i = threadIdx.x; i < words; i += kCountBinThreads) copies[i] = 0;
+    const void* const staged = stage_bins(bins, shared_words);
+    __syncthreads();
+    const uint32_t copy = threadIdx.x & ((1u << table.copy_bits) - 1);
+    visit_bins(bins, x, n, head, staged, [&](uint32_t bin) {
+        if (bin != kNoBin) atomicAdd(copies + ((int64_t{bin} << table.copy_bits) | copy), 1u);
+    });
+    __syncthreads();
+    for (int bin = static_cast<int>(threadIdx.x); bin < table.num_bins; bin += kCountBinThreads) {
+        uint32_t sum = 0;
+        for (int c = 0; c < 1 << table.copy_bits; ++c)  // rotated, so that lanes read different banks
+            sum += copies[(int64_t{bin} << table.copy_bits) + ((c + bin) & ((1 << table.copy_bits) - 1))];
+        if (sum > 0) table.add(bin, sum);
+    }
+}
+
+template <class Bins>
+__global__ void __launch_bounds__(kCountBinThreads)
+    count_in_memory_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int64_t head,
+                           CountTable table) {
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    __shared__ uint32_t cached_bin[kCacheSlots], cached_count[kCacheSlots];
+    for (int i = static_cast<int>(threadIdx.x); i < kCacheSlots; i += kCountBinThreads) {
+        cached_bin[i] = kNoBin;
+        cached_count[i] = 0;
+    }
+    const void* const staged = stage_bins(bins, shared_words);
+    __syncthreads();
+    visit_bins(bins, x, n, head, staged, [&](uint32_t bin) {
+        if (bin == kNoBin) return;
+        const uint32_t slot = bin * 2654435769u >> (32 - kCacheBits);  // multiplicative hashing (Knuth)
+        uint32_t owner = *static_cast<volatile uint32_t*>(cached_bin + slot);
+        if (owner == kNoBin) owner = atomicCAS(cached_bin + slot, kNoBin, bin);
+        if (owner == bin || owner == kNoBin)
+            atomicAdd(cached_count + slot, 1u);
+        else
+            table.add(bin, 1);
+    });
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kCacheSlots; i += kCountBinThreads)
+        if (cached_count[i] > 0) table.add(cached_bin[i], cached_count[i]);
+}
+
+// Elements ahead of the first one that is aligned for vectors.
+template <class Element>
+int64_t elements_to_alignment(const Element* x, int64_t n) {
+    const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(x) % kVectorBytes);
+    return beyond == 0 ? 0 : std::min(n, (kVectorBytes - beyond) / static_cast<int64_t>(sizeof(Element)));
+}
+
+// Blocks that share n elements: enough to fill the chip, and so many that a block counts fewer than 2^31 of them.
+template <class Element>
+int64_t count_blocks(int64_t n, int64_t blocks_per_sm) {
+    constexpr int64_t block_elements = 4 * kCountBinThreads * kVectorLanes<Element>;
+    const int64_t most = std::max<int64_t>(device_sms(), 1) * blocks_per_sm;
+    return std::max(std::min(ceil_div(n, block_elements), most), ceil_div<int64_t>(n, int64_t{1} << 30));
+}
+
+template <class Bins, class Count>
+Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t num_bins,
+                  Count* counts) {
+    using Element = typename Bins::Element;
+    BK_TRY(clear_counts(launch, num_bins, counts));
+    CountTable table{counts, static_cast<int32_t>(num_bins), 0, sizeof(Count) == 8};
+    const int64_t head = elements_to_alignment(x, n);
+    const int64_t largest = std::min<int64_t>(kMaxTableBins, (max_shared_bytes(device_arch()) - (1 << 10) - Bins::kStaged) / 4);
+    // A table in shared memory is cleared and added to the output by each block, which must pay.
+    if (num_bins > largest || num_bins > std::max<int64_t>(n, 4096)) {
+        const Grid grid{dim3(static_cast<unsigned>(count_blocks<Element>(n, 4))), dim3(kCountBinThreads), 1,
+                        static_cast<unsigned>(Bins::kStaged)};
+        return launch_kernel(launch, grid, count_in_memory_kernel<Bins>, bins, x, n, head, table);
+    }
+    while (table.copy_bits < 5 && (num_bins << (table.copy_bits + 1)) * 4 <= kTableBytes) ++table.copy_bits;
+    const auto bytes = static_cast<unsigned>(Bins::kStaged + (num_bins << table.copy_bits) * 4);
+    const int64_t blocks_per_sm = std::max<int64_t>(1, std::min<int64_t>(4, (227 << 10) / (bytes + 1024)));
+    const Grid grid{dim3(static_cast<unsigned>(count_blocks<Element>(n, blocks_per_sm))), dim3(kCountBinThreads), 1, bytes};
+    return launch_kernel(launch, grid, count_in_shared_kernel<Bins>, bins, x, n, head, table);
+}
+
+template <class Bins>
+__global__ void __launch_bounds__(kCountBinThreads)
+    find_bins_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    const void* const staged = stage_bins(bins, shared_words);
+    const int64_t step = int64_t{gridDim.x} * kCountBinThreads;
+    for (int64_t i = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x; i < n; i += step)
+        output[i] = static_cast<int32_t>(bin_of(bins, x[i], staged));
+}
+
+template <class Bins>
+Status find_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    const int64_t most = std::max<int64_t>(device_sms(), 1) * 4;
+    const int64_t blocks = std::min(ceil_div<int64_t>(n, kCountBinThreads), most);
+    const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kCountBinThreads), 1, static_cast<unsigned>(Bins::kStaged)};
+    return launch_kernel(launch, grid, find_bins_kernel<Bins>, bins, x, n, output);
+}
+
+}  // namespace bk

@@ -1,0 +1,5 @@
+# %% Function
+
+import baracuda as bk
+
+print(bk.random.normal(5, seed=7))
