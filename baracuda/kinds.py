@@ -343,6 +343,13 @@ class SortKind(IntEnum):
     TOPK_AXIS = 220
     TOPK_AXIS_BACKWARD = 221
     TOPK_SEGMENTS = 222
+    MEDIAN = 223
+    NANMEDIAN = 224
+    MODE = 225
+    QUANTILE = 226
+    QUANTILE_BACKWARD = 227
+    NANQUANTILE = 228
+    NANQUANTILE_BACKWARD = 229
     SEARCHSORTED_ROWS = 240
     ISIN_SORTED = 241
     HISTOGRAM_EDGES = 242
@@ -350,6 +357,16 @@ class SortKind(IntEnum):
     HISTOGRAM_EDGES_BINS = 244
     UNIQUE_RUNS = 245
     UNIQUE_ELEMENTS = 246
+
+
+class QuantileInterpolation(IntEnum):
+    """What lies between the elements of two ranks."""
+
+    LINEAR = 0
+    LOWER = 1
+    HIGHER = 2
+    MIDPOINT = 3
+    NEAREST = 4
 
 
 class IndexingKind(IntEnum):

@@ -145,6 +145,8 @@ def numbers_of(spec, problem):
             value = bk.ScatterReduction(value)
         elif number.name == "dtype":
             value = problem.arrays["dx"].dtype
+        elif number.number == "interpolation":
+            value = bk.QuantileInterpolation(value).name.lower()
         elif number.number in FLAGS:
             value = bool(value)
         elif spec.layout == "roll":
@@ -205,6 +207,9 @@ def test_problems_of_the_cases(name):
 def is_served(spec, slots):
     """Whether the row, with its dtype of results, serves the function."""
     results = spec.row.slots.get("U", ("i64",))
+    given = {param.dtype for param in spec.row.pointers if not param.is_output}
+    if "I" in slots and "I" not in given and slots["I"] != spec.row.slots["I"][0]:
+        return False  # results have the first dtype of indices
     return slots.get("F", spec.function) == spec.function and slots.get("U", "i64") == (
         "f64" if "f64" in results else "i64"
     )

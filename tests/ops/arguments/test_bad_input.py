@@ -8,7 +8,17 @@ import threading
 import numpy as np
 
 from cases import CASES, Draw
-from harness import OPS, ROWS, Launch, can_implement, is_seen, itemsize, last_error, launch, workspace_size
+from harness import (
+    OPS,
+    ROWS,
+    Launch,
+    can_implement,
+    is_seen,
+    itemsize,
+    last_error,
+    launch,
+    workspace_size,
+)
 from naming import Tries, each_row
 
 # parameters that are not extents
