@@ -161,7 +161,6 @@ _ANNOTATIONS = {
     "reduce": "str | ScatterReduction",
     **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
-    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
     "interpolation": "str | QuantileInterpolation",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
