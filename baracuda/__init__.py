@@ -87,6 +87,7 @@ from baracuda.kinds import (
     OpCategory,
     PadMode,
     PerRowSampler,
+    QuantileInterpolation,
     RandomKind,
     ReduceKind,
     ReduceToOp,
@@ -282,7 +283,10 @@ _OPS = {
     "sorting.plans": (
         "Sort Msort Argsort SortWide SortByKey SortBackward MsortBackward SortAxis SortValuesAxis ArgsortAxis"
     ),
-    "order_statistics": "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments",
+    "order_statistics": (
+        "Topk TopkBackward TopkAxis TopkAxisBackward TopkSegments Kthvalue KthvalueBackward Median Nanmedian Mode "
+        "Quantile QuantileBackward Nanquantile NanquantileBackward"
+    ),
     "softmaxes": (
         "Softmax SoftmaxBackward GumbelSoftmax GumbelSoftmaxBackward GumbelSoftmaxSeeded GumbelSoftmaxSeededBackward "
         "Sparsemax SparsemaxBackward MaskedSoftmax "
@@ -352,6 +356,7 @@ _LAZY |= dict.fromkeys(
     ),
     "search.functions",
 )
+_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
 
 
 _LAZY |= dict.fromkeys(("Generator",), "random.generator")
@@ -427,6 +432,7 @@ __all__ = [
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",
+    "QuantileInterpolation",
     "RotaryPairing",
     "SamplerKind",
     "SamplingKind",

@@ -161,7 +161,8 @@ _ANNOTATIONS = {
     "reduce": "str | ScatterReduction",
     **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
-    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
+    **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
+    "interpolation": "str | QuantileInterpolation",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
@@ -392,6 +393,11 @@ _SHAPES = {
     "is.",
     "topk_backward": "dx has size elements along axis; negative axes count from the last.",
     "topk_segments": "x and offsets have one axis; the results are (segments, k), indices of the dtype of offsets.",
+    "order_statistic": "axis is one, a tuple of them, or None for all; negative ones count from the last, and indices "
+    "count along all of them. keepdims leaves them in the result, of extent 1.",
+    "quantile": "q is f64, of any shape, which precedes that of the result. axis is one, a tuple of them, or None for "
+    "all; keepdims leaves them in the result, of extent 1.",
+    "quantile_backward": "Shapes are those of quantile and its results.",
     "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",

@@ -335,9 +335,21 @@ class SortKind(IntEnum):
     HISTOGRAMDD = 12
     BINCOUNT = 13
     SEARCHSORTED = 14
+    SORT_WIDE = 200
+    SORT_BY_KEY = 201
+    SORT_AXIS = 202
+    SORT_VALUES_AXIS = 203
+    ARGSORT_AXIS = 204
     TOPK_AXIS = 220
     TOPK_AXIS_BACKWARD = 221
     TOPK_SEGMENTS = 222
+    MEDIAN = 223
+    NANMEDIAN = 224
+    MODE = 225
+    QUANTILE = 226
+    QUANTILE_BACKWARD = 227
+    NANQUANTILE = 228
+    NANQUANTILE_BACKWARD = 229
     SEARCHSORTED_ROWS = 240
     ISIN_SORTED = 241
     HISTOGRAM_EDGES = 242
@@ -345,6 +357,16 @@ class SortKind(IntEnum):
     HISTOGRAM_EDGES_BINS = 244
     UNIQUE_RUNS = 245
     UNIQUE_ELEMENTS = 246
+
+
+class QuantileInterpolation(IntEnum):
+    """What lies between the elements of two ranks."""
+
+    LINEAR = 0
+    LOWER = 1
+    HIGHER = 2
+    MIDPOINT = 3
+    NEAREST = 4
 
 
 class IndexingKind(IntEnum):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Top-k of rows, along an axis and of segments, and its gradient.
+"""Top-k of rows, along an axis and of segments; the k-th value, median, mode and quantiles; and gradients.
 
 Of equal elements those with lower indices count first; -0 equals 0, and NaN of either sign counts as larger than all
-numbers. TopkAxis takes operands of any strides, and indices are i32 or i64; those of Topk, the last axis of a dense
-matrix, are i32.
+numbers. Plans along an axis take operands of any strides, and indices are i32 or i64; those of Topk, the last axis of a
+dense matrix, are i32.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from baracuda import descriptor
 from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
-from baracuda.kinds import OpCategory, SortKind
+from baracuda.kinds import OpCategory, QuantileInterpolation, SortKind
 from baracuda.plan import Plan
 
 
@@ -116,6 +116,117 @@ class TopkSegmentsDescriptor(Descriptor):
         return self.segments + 1
 
 
+@dataclasses.dataclass(frozen=True)
+class KthvalueDescriptor(Descriptor):
+    """The element of each of `batch` rows of row_len that k others precede in ascending order: k counts from 0."""
+
+    batch: int = descriptor.extent()
+    row_len: int = descriptor.extent()
+    k: int = descriptor.extent()
+
+    rank: ClassVar[int] = 2
+    order_axis: ClassVar[int] = 1
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.batch, self.row_len)
+
+    @property
+    def rows_shape(self) -> tuple[int, ...]:
+        return (self.batch, 1)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        return (self.batch,)
+
+    @property
+    def rows_numel(self) -> int:
+        return self.batch
+
+    @property
+    def axis_len(self) -> int:
+        return self.row_len
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        if valid.batch and valid.k >= valid.row_len:
+            raise InvalidProblemError(f"k is {valid.k}, must be < row_len, {valid.row_len}")
+        return valid
+
+
+class KthvalueBackwardDescriptor(KthvalueDescriptor):
+    """The fields of the forward op."""
+
+    one: ClassVar[int] = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class MedianDescriptor(Descriptor):
+    """input_shape is of rank 1 to 8; the results have extent 1 along the axis."""
+
+    input_shape: tuple[int, ...] = descriptor.shape()
+    axis: int = descriptor.checked(as_integer)
+
+    @property
+    def rank(self) -> int:
+        return len(self.input_shape)
+
+    @property
+    def rows_shape(self) -> tuple[int, ...]:
+        return (*self.input_shape[: self.axis], 1, *self.input_shape[self.axis + 1 :])
+
+    @property
+    def rows_numel(self) -> int:
+        return product("input_shape", self.rows_shape)
+
+    @property
+    def axis_len(self) -> int:
+        return self.input_shape[self.axis]
+
+    def validated(self) -> Any:
+        valid = super().validated()
+        if not valid.input_shape:
+            raise InvalidProblemError("input_shape is (), must have an axis")
+        as_integer("axis", valid.axis, 0, len(valid.input_shape) - 1)
+        for d, extent in enumerate(valid.input_shape):
+            if d != valid.axis:
+                as_integer(f"input_shape[{d}]", extent, 0, INT32_MAX)
+        if not valid.axis_len and valid.rows_numel:
+            raise InvalidProblemError(f"input_shape[{valid.axis}] is 0, must be >= 1")
+        return valid
+
+
+class NanmedianDescriptor(MedianDescriptor):
+    """The median of the numbers, without NaN."""
+
+
+class ModeDescriptor(MedianDescriptor):
+    """The most frequent element, the smallest of equally frequent ones, and the index of its last occurrence."""
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantileDescriptor(MedianDescriptor):
+    """q_count quantiles; the results are (q_count, rows), rows in row-major order of the other axes."""
+
+    q_count: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+    interpolation: QuantileInterpolation = descriptor.choice(QuantileInterpolation)
+
+
+class NanquantileDescriptor(QuantileDescriptor):
+    """Quantiles of the numbers, without NaN."""
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantileBackwardDescriptor(MedianDescriptor):
+    """input_shape is that of the forward op, and of dx."""
+
+    q_count: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
+
+
+class NanquantileBackwardDescriptor(QuantileBackwardDescriptor):
+    """The gradient of quantiles without NaN."""
+
+
 class TopkPlan(Plan):
     __slots__ = ()
     op = "topk_{T}"
@@ -159,3 +270,90 @@ class TopkSegmentsPlan(Plan):
     category = OpCategory.SORTING
     kind = SortKind.TOPK_SEGMENTS
     names: ClassVar = {"x": "input"}
+
+
+class KthvaluePlan(Plan):
+    __slots__ = ()
+    op = "kthvalue{I}_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.KTHVALUE
+    names: ClassVar = {"x": "input"}
+    shapes: ClassVar = {"input": "input_shape", "values": "result_shape", "indices": "result_shape"}
+
+    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
+        """C's results have an axis of extent 1."""
+        return strides if len(strides) == 2 else (*strides, 1)
+
+
+class KthvalueBackwardPlan(Plan):
+    """dx = dy at the indices of the rows, else 0."""
+
+    __slots__ = ()
+    op = "topk_backward_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.KTHVALUE_BACKWARD
+    names: ClassVar = {"k": "one"}
+    shapes: ClassVar = {"dx": "input_shape", "dy": "result_shape", "indices": "result_shape"}
+
+
+class MedianPlan(Plan):
+    __slots__ = ()
+    op = "median{I}_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.MEDIAN
+    names: ClassVar = {"x": "input", "order_axis": "axis"}
+    shapes: ClassVar = {"input": "input_shape", "values": "rows_shape", "indices": "rows_shape"}
+
+
+class NanmedianPlan(Plan):
+    __slots__ = ()
+    op = "nanmedian{I}_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.NANMEDIAN
+    names: ClassVar = {"x": "input", "order_axis": "axis"}
+    shapes: ClassVar = {"input": "input_shape", "values": "rows_shape", "indices": "rows_shape"}
+
+
+class ModePlan(Plan):
+    __slots__ = ()
+    op = "mode{I}_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.MODE
+    names: ClassVar = {"x": "input", "order_axis": "axis"}
+    shapes: ClassVar = {"input": "input_shape", "values": "rows_shape", "indices": "rows_shape"}
+
+
+class QuantilePlan(Plan):
+    __slots__ = ()
+    op = "quantile_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.QUANTILE
+    names: ClassVar = {"x": "input", "order_axis": "axis"}
+    shapes: ClassVar = {"input": "input_shape"}
+
+
+class NanquantilePlan(Plan):
+    __slots__ = ()
+    op = "nanquantile_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.NANQUANTILE
+    names: ClassVar = {"x": "input", "order_axis": "axis"}
+    shapes: ClassVar = {"input": "input_shape"}
+
+
+class QuantileBackwardPlan(Plan):
+    __slots__ = ()
+    op = "quantile_backward_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.QUANTILE_BACKWARD
+    names: ClassVar = {"order_axis": "axis"}
+    shapes: ClassVar = {"dx": "input_shape"}
+
+
+class NanquantileBackwardPlan(Plan):
+    __slots__ = ()
+    op = "nanquantile_backward_{T}"
+    category = OpCategory.SORTING
+    kind = SortKind.NANQUANTILE_BACKWARD
+    names: ClassVar = {"order_axis": "axis"}
+    shapes: ClassVar = {"dx": "input_shape"}

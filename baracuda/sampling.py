@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sampling of tokens, filters of their distributions, penalties, and speculative sampling.
 
-Rows are logits or probabilities, (batch_size, vocab_size). A token is drawn from words offset and offset + 1 of the Philox
-stream of a seed; results depend neither on the batch nor on the device. A valid flag is 0, and the token 0, for a row with
-NaN or +inf, or without mass. Operands *_of have a number for each row, in place of the descriptor's; rng_state has a seed and
-an offset for all rows on the device, so that replays of a graph differ.
+Rows are logits or probabilities, (batch_size, vocab_size). A token is drawn from words offset and offset + 1 of the
+Philox stream of a seed; results depend neither on the batch nor on the device. A valid flag is 0, and the token 0, for
+a row with NaN or +inf, or without mass. Operands *_of have a number for each row, in place of the descriptor's;
+rng_state has a seed and an offset for all rows on the device, so that replays of a graph differ.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class TopKTopPSamplingDescriptor(Descriptor):
 
 
 class TopKTopPSamplingPlan(_SamplingPlan):
-    """Tokens of rows of probabilities, by FlashInfer's rules: every filter on the whole row, ties at a boundary admitted."""
+    """Tokens of rows of probabilities by FlashInfer's rules: every filter on the whole row, ties at a boundary
+    admitted.
+    """
 
     __slots__ = ()
     op = "flashinfer_{kind}_sampling_{T}"
@@ -98,7 +100,7 @@ class SpeculativeSamplingDescriptor(Descriptor):
 
 
 class SpeculativeSamplingPlan(_SamplingPlan):
-    """Drafted tokens that the target model accepts, and one after them. The two counts are added to: clear them first to
+    """Drafted tokens that the target model accepts, and one after them. The two counts accumulate: clear them first to
     have those of one run.
     """
 
@@ -112,7 +114,7 @@ class SpeculativeSamplingPlan(_SamplingPlan):
 
 @dataclasses.dataclass(frozen=True)
 class TokenPenaltyDescriptor(Descriptor):
-    """repetition 1, frequency 0 and presence 0 turn a penalty off."""
+    """repetition 1, frequency 0 and presence 0 switch a penalty off."""
 
     batch_size: int = descriptor.extent(1)
     vocab_size: int = descriptor.extent(1)

@@ -32,8 +32,8 @@ _MISSING = object()
 
 @functools.cache
 def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
-    """Names of the ops for these dtypes: one for each combination of index and offset dtypes, in the row's order: results of
-    a function have the first index dtype unless an array decides."""
+    """Names of the ops for these dtypes: one for each combination of index and offset dtypes, in the row's order:
+    results of a function have the first index dtype unless an array decides."""
     known = _positions()
     choices = [dict(zip(SUFFIXES, each)) for each in itertools.product(*[each.values() for each in SUFFIXES.values()])]
     names = [p.format(T=element, U=output, kind=kind, **each) for p in patterns for each in choices]

@@ -13,6 +13,7 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
 # Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
+    "quantile_backward": ("order_axis", "dy"), "quantile": ("order_axis", "q"), "order_statistic": ("order_axis",),
     "topk_backward": ("topk_axis", "dy"), "topk": ("topk_axis",), "topk_segments": ("segments", "offsets", "k"),
     "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),
     "edge_bins": ("num_bins", "edges"), "bins": ("num_bins",), "unique_runs": ("max_unique", "width"),

@@ -68,7 +68,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     },
     "SamplingKind": {
         "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",
-        "PENALTY": "logits after penalties, biases and masks", "SPECULATIVE": "drafted tokens that a target model accepts",
+        "PENALTY": "logits after penalties, biases and masks",
+        "SPECULATIVE": "drafted tokens that a target model accepts",
     },
     "ActivationKind": {
         "RELU": "max(x, 0)", "GELU": "x Phi(x)", "SILU": "x sigmoid(x)", "GELU_TANH": "x Phi(x), approximated by tanh",

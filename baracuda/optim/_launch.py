@@ -100,26 +100,39 @@ class Launch:
         self, optimizer: Optimizer, group: dict[str, Any], params: Sequence[Parameter],
         states: Sequence[Mapping[str, Any]], numbers: Sequence[int], counter: Counter,
     ) -> None:  # fmt: skip
-        self.optimizer, self.group, self.params, self.states = optimizer, group, list(params), list(states)
+        # Not the optimiser itself: a cycle would keep memory of the device until a garbage collection.
+        self.op, self.names = optimizer.op, optimizer.names
+        self.group, self.params, self.states = group, list(params), list(states)
         self.numbers, self.counter = list(numbers), counter
         self.like = like = self.params[0]
         self.library, self.framework = like.library, like.framework
         self.symbol = f"optim_{optimizer.op}_{like.dtype.symbol}"
         self.function = self.library.function(self.symbol)
         self.table = Table(like, [p.size for p in self.params])
+        self.arrays = [p.array for p in self.params]
         self.fast = is_torch(self.framework)
+        self.address: Any = self.framework.torch.Tensor.data_ptr if self.fast else None  # type: ignore[attr-defined]
         self.copies: list[Any] = []
         self._addresses: list[int] = []
         self._grads: list[int] = []
 
     # --- gradients ---
 
-    def take(self, grads: Sequence[Any], scalars: Scalars) -> None:
+    def has_not_moved(self, grads: Sequence[Any]) -> bool:
+        """Whether the table has the addresses of parameters and gradients already."""
+        if not self.fast:
+            return False
+        try:
+            return self._grads == list(map(self.address, grads)) and self._addresses == list(
+                map(self.address, self.arrays)
+            )
+        except TypeError:  # a gradient is None
+            return False
+
+    def take(self, mine: Sequence[Any]) -> None:
         """Point the table at the gradients, of which some may have moved since the last step."""
-        mine = [grads[k] for k in self.numbers]
         if self.fast:
-            found = [grad.data_ptr() for grad in mine]
-            own = [p.array.data_ptr() for p in self.params]
+            found, own = list(map(self.address, mine)), list(map(self.address, self.arrays))
         else:
             found = [address_of(self.framework, grad) for grad in mine]
             own = self._addresses or [p.address for p in self.params]
@@ -139,7 +152,7 @@ class Launch:
 
     def _lists(self, own: list[int], grads: list[int]) -> dict[str, list[int]]:
         lists = {"params": own, "grads": grads}
-        names = {slot: name for name, slot in self.optimizer.names.items()}
+        names = {slot: name for name, slot in self.names.items()}
         for slot in (*_SLOTS, "master", "ema"):
             name = names.get(slot, slot)
             if any(name in state for state in self.states):
@@ -148,27 +161,27 @@ class Launch:
 
     # --- the step ---
 
-    def run(self, scalars: Scalars) -> None:
+    def run(self, optimizer: Optimizer, scalars: Scalars) -> None:
         if self.library.backend == "cuda":
             with self.framework.guard(self.like.array):
-                self._run(scalars)
+                self._run(optimizer, scalars)
         else:
-            self._run(scalars)
+            self._run(optimizer, scalars)
 
-    def _run(self, scalars: Scalars) -> None:
+    def _run(self, optimizer: Optimizer, scalars: Scalars) -> None:
         group, counter, like, table = self.group, self.counter, self.like, self.table
         compute = compute_dtype(like.dtype)
         stream = stream_of(self.framework, self.library, like.array)
         found_inf = on_device(scalars.found_inf, like, ElementKind.F32, "found_inf")
         scale = on_device(scalars.grad_scale, like, ElementKind.F32, "grad_scale")
-        lr = self.optimizer.rate(group, like)
+        lr = optimizer.rate(group, like)
         lr_at = None if isinstance(lr, (int, float)) else on_device(lr, like, compute, "lr")
         if group["capturable"] or found_inf is not None:
             counter.move(like)
         decay, max_norm = group["ema_decay"], group["max_norm"]
         norm = None if scalars.norm is None or max_norm is None else on_device(scalars.norm, like, compute, "norm")
         status = self.function(
-            table.pointer, table.n, table.chunks, *self.optimizer.hyper(group, like), 0.0 if lr_at is not None else lr,
+            table.pointer, table.n, table.chunks, *optimizer.hyper(group, like), 0.0 if lr_at is not None else lr,
             counter.value + 1, 1.0, 0.0 if max_norm is None else max_norm, 0.0 if decay is None else decay,
             group["maximize"], _ROUNDING[group["rounding"]] if like.dtype.bits == 16 else 0, group["state_bits"],
             group["zero_grads"], group["seed"], self._at(lr_at), self._at(counter.array), self._at(scale),
@@ -183,7 +196,7 @@ class Launch:
 
     def _workspace(self) -> tuple[Any, ...]:
         """C's workspace arguments, of an optimiser that takes one."""
-        if self.optimizer.op != "lamb":
+        if self.op != "lamb":
             return ()
         size = self.library.function(f"optim_lamb_{self.like.dtype.symbol}", "workspace_size")
         nbytes = int(size(self.table.n, self.table.chunks))

@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from baracuda._call.scalars import as_real
 from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError
 from baracuda.optim._arrays import Parameter, compute_dtype, plain
 from baracuda.optim._composed import Composed, as_dtype, assign
 
@@ -29,6 +31,13 @@ class Adafactor(Composed):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(params, lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, **options)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        super().check(group)
+        if not as_real("d", group["d"]) > 0:
+            raise InvalidProblemError(f"d is {group['d']}, must be > 0")
+        if not as_real("beta2_decay", group["beta2_decay"]) <= 0:
+            raise InvalidProblemError(f"beta2_decay is {group['beta2_decay']}, must be <= 0")
 
     def _make_states(self, g: int, i: int) -> None:
         super()._make_states(g, i)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.optim._arrays import Parameter, is_torch
 from baracuda.optim._launch import STATE_BITS, Counter, Launch, Scalars
 
+_GRAD = operator.attrgetter("grad")
 ROUNDINGS = ("nearest", "master", "error", "stochastic")
 # Keys of param_groups that every optimiser has beside its own.
 COMMON: dict[str, Any] = {
@@ -60,7 +62,7 @@ class Optimizer:
         self._counters: list[list[Counter]] = []
         self._launches: list[Launch] = []
         self._pattern: tuple[Any, ...] = ()
-        self._norms: Any = None
+        self._whole: Launch | None = None  # the only launch, if every parameter had a gradient
         groups = list(params)
         if not groups:
             raise InvalidProblemError("params is empty, must have parameters")
@@ -90,7 +92,7 @@ class Optimizer:
         self._params.append(params)
         self._states.append([{} for _ in params])
         self._counters.append([Counter() for _ in params])
-        self._pattern = ()
+        self._pattern, self._whole = (), None
 
     def check(self, group: Mapping[str, Any]) -> None:
         """Raise InvalidProblemError for options that no step can have."""
@@ -156,13 +158,13 @@ class Optimizer:
             getattr(self, "found_inf", None) if found_inf is None else found_inf,
         )
         found = self._gradients(grads)
-        self._prepare(found, scalars)
+        self._prepare(found)
         if any(group["max_norm"] is not None for group in self.param_groups):
             from baracuda.optim.clip import norm_of_launches
 
             scalars.norm = norm_of_launches(self._launches, scalars)
         for launch in self._launches:
-            launch.run(scalars)
+            launch.run(self, scalars)
         return loss
 
     def _evaluate(self, closure: Callable[[], Any]) -> Any:
@@ -174,6 +176,8 @@ class Optimizer:
 
     def _gradients(self, grads: Any) -> list[Any]:
         """A gradient or None for each parameter."""
+        if grads is None and self._whole is not None and self._whole.fast:
+            return list(map(_GRAD, self._whole.arrays))
         if grads is None:
             return [getattr(p.array, "grad", None) for group in self._params for p in group]
         found = list(grads)
@@ -182,12 +186,14 @@ class Optimizer:
             raise InvalidProblemError(f"grads has {len(found)} entries, must have one for each of {count} parameters")
         return found
 
-    def _prepare(self, grads: list[Any], scalars: Scalars) -> None:
+    def _prepare(self, grads: list[Any]) -> None:
+        if self._whole is not None and self._whole.has_not_moved(grads):
+            return
         pattern = tuple([grad is not None for grad in grads])
         if pattern != self._pattern:
             self._make_launches(pattern)
         for launch in self._launches:
-            launch.take(grads, scalars)
+            launch.take([grads[k] for k in launch.numbers])
 
     def _make_launches(self, pattern: tuple[bool, ...]) -> None:
         """One launch for the parameters of a group that have gradients and agree in dtype, device and steps done."""
@@ -210,6 +216,7 @@ class Optimizer:
             own = [self._params[g][i] for _, i, _ in members]
             self._launches.append(Launch(self, self.param_groups[g], own, states, [k for *_, k in members], counter))
         self._pattern = pattern
+        self._whole = self._launches[0] if len(self._launches) == 1 and all(pattern) else None
 
     def _make_states(self, g: int, i: int) -> None:
         from baracuda.optim._launch import make_states
@@ -271,7 +278,7 @@ class Optimizer:
             for i, p in enumerate(params):
                 self._load(g, i, p, dict(state_dict["state"].get(numbers[k], {})))
                 k += 1
-        self._pattern = ()
+        self._pattern, self._whole = (), None
 
     def _load(self, g: int, i: int, p: Parameter, given: dict[str, Any]) -> None:
         steps = given.pop("step", None)

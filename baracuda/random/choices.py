@@ -44,13 +44,13 @@ def multinomial(
             cdf = functions.cumsum(functions.cast(given, ElementKind.F64), axis=-1)
             drawn = math.prod(shape[:-1]) * count
             first, offset = source.numbers(drawn, ElementKind.F64)
-            y = functions.multinomial_of_cdf(cdf, source.state, num_samples=count, seed=first, offset=offset)
+            y = functions.multinomial_of_cdf(cdf, count, source.state, seed=first, offset=offset)
             if source.state is not None:
                 advance(source.state, drawn, ElementKind.F64)
             return y
     wide = functions.cast(given, ElementKind.F64)
     keys = functions.div(wide, exponential(shape, like=wide, generator=generator, seed=seed))
-    return _leading(functions.argsort(keys, axis=-1, descending=True), count)
+    return functions.topk(keys, count, axis=-1)[1]
 
 
 def _leading(array: Any, count: int) -> Any:
@@ -69,9 +69,7 @@ def _uploaded(host: Any) -> Any:
     return memory.upload(host, library=library_for("cuda"))
 
 
-def permutation(
-    n: Any, *, axis: int = 0, generator: Any = None, seed: int | None = None, like: Any = None
-) -> Any:
+def permutation(n: Any, *, axis: int = 0, generator: Any = None, seed: int | None = None, like: Any = None) -> Any:
     """A random permutation of 0 ... n - 1, of i64, or the slices of an array along an axis in random order.
 
     Indices are sorted by random keys of 64 bits, so that all orders are equally likely to within 2^-64 n^2.

@@ -61,8 +61,9 @@ class Generator:
         """Independent generators, whose seeds are numbers of this one."""
         from baracuda.random.arrays import bits
 
-        seeds = np.asarray(bits(count, generator=self, like=np.empty(0, np.uint64)))
-        return [Generator(int(seed)) for seed in seeds]
+        drawn = bits(count, generator=self, dtype=ElementKind.I64)
+        seeds = memory.download(drawn) if isinstance(drawn, TensorRef) else drawn
+        return [Generator(int(seed) % (UINT64_MAX + 1)) for seed in seeds]
 
     def state(self, like: Any = None) -> Any:
         """{seed, block} as an array of two i64 beside another array, or in memory of the default library."""

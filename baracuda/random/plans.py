@@ -168,8 +168,9 @@ class _Plan:
     def precision_guarantee(self) -> PrecisionGuarantee:
         math_precision, accumulator = arithmetic_of(self.descriptor.element)
         return PrecisionGuarantee(
-            math_precision=math_precision, accumulator=accumulator, bit_stable_on_same_hardware=True, deterministic=True
-        )
+            math_precision=math_precision, accumulator=accumulator, bit_stable_on_same_hardware=True,
+            deterministic=True, batch_invariant=True,
+        )  # fmt: skip
 
     @property
     def sku(self) -> KernelSku:

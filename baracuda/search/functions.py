@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counting, binning and unique elements as NumPy and PyTorch spell them, composed of the functions of the op tables.
 
-They take the arrays that `baracuda.functions` takes; results belong to the framework of the first one. Shapes of unique,
-unique_consecutive and of bincount without num_bins depend on the data, so that these wait for the device; unique_padded,
-unique_runs and bin_counts do not.
+They take the arrays that `baracuda.functions` takes; results belong to the framework of the first one. Shapes of
+unique, unique_consecutive and of bincount without num_bins depend on the data, so that these wait for the device;
+unique_padded, unique_runs and bin_counts do not.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda._functions.shape_rules.call_meta import axis_of
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
+from baracuda.sorting.functions import lexsort
 from baracuda.tensor import tensor
 
 Range = tuple[float, float] | None
@@ -32,7 +33,8 @@ _WIDENED = (ElementKind.U16, ElementKind.U64)  # dtypes that reductions lack
 @naming("bucketize")
 def bucketize(x: Any, boundaries: Any, *, right: bool = False, out: Any = None) -> Any:
     """The bucket of each element of x, i64, as torch.bucketize gives it: i with boundaries[i - 1] < x <= boundaries[i],
-    or with right boundaries[i - 1] <= x < boundaries[i]. boundaries has one axis, in ascending order, and the dtype of x.
+    or with right boundaries[i - 1] <= x < boundaries[i]. boundaries has one axis, in ascending order, and the dtype of
+    x.
     """
     return functions.searchsorted(boundaries, x, right=right, out=out)
 
@@ -40,7 +42,8 @@ def bucketize(x: Any, boundaries: Any, *, right: bool = False, out: Any = None) 
 @naming("digitize")
 def digitize(x: Any, bins: Any, *, right: bool = False) -> Any:
     """The bin of each element of x, i64, as numpy.digitize gives it: i with bins[i - 1] <= x < bins[i], or with right
-    bins[i - 1] < x <= bins[i]. bins ascends or descends, which its first and last element tell: this waits for the device.
+    bins[i - 1] < x <= bins[i]. bins ascends or descends, which its first and last element tell: this waits for the
+    device.
     """
     bins = given_array(bins, "bins")
     if len(bins.shape) != 1:
@@ -61,8 +64,8 @@ def _index(like: Any, value: int) -> Any:
 
 @naming("isin")
 def isin(x: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
-    """Whether each element of x is one of test_elements, which have any shape and the dtype of x; with invert whether it
-    is none. NaN is in nothing. assume_unique, which NumPy and PyTorch take, makes no difference.
+    """Whether each element of x is one of test_elements, which have any shape and the dtype of x; with invert whether
+    it is none. NaN is in nothing. assume_unique, which NumPy and PyTorch take, makes no difference.
     """
     tests = given_array(test_elements, "test_elements")
     return functions.isin_sorted(x, functions.sort(reshaped(tests, (math.prod(tests.shape),))), invert=invert)
@@ -73,9 +76,10 @@ def isin(x: Any, test_elements: Any, *, assume_unique: bool = False, invert: boo
 
 @naming("bincount")
 def bincount(x: Any, weights: Any = None, *, minlength: int = 0, num_bins: int | None = None) -> Any:
-    """How often 0, 1, 2 ... occur among the integers x, as i64; with weights, of the shape of x, the sums of their weights
-    in their dtype. There are num_bins numbers, by default up to the largest of x, which waits for the device, and
-    minlength or more. Negative numbers, and those from num_bins on, are not counted. Sums of weights are in a fixed order.
+    """How often 0, 1, 2 ... occur among the integers x, as i64; with weights, of the shape of x, the sums of their
+    weights in their dtype. There are num_bins numbers, by default up to the largest of x, which waits for the device,
+    and minlength or more. Negative numbers, and those from num_bins on, are not counted. Sums of weights are in a fixed
+    order.
     """
     x = given_array(x, "x")
     least = as_integer("minlength", minlength, 0, INT32_MAX)
@@ -106,8 +110,8 @@ def _weighted(index: Any, weights: Any, size: int) -> Any:
 
 @naming("histc")
 def histc(x: Any, bins: int = 100, *, min: float = 0, max: float = 0) -> Any:
-    """The number of elements of x in each of `bins` bins of equal width from min to max, as torch.histc counts them, but
-    as i64. If min equals max, they are those of x, which waits for the device. NaN is in no bin.
+    """The number of elements of x in each of `bins` bins of equal width from min to max, as torch.histc counts them,
+    but as i64. If min equals max, they are those of x, which waits for the device. NaN is in no bin.
     """
     low, high = _range(given_array(x, "x"), None if min == max == 0 else (min, max))
     return functions.histogram_counts(x, num_bins=bins, low=low, high=high)
@@ -119,11 +123,11 @@ def histogram(
 ) -> tuple[Any, Any]:  # fmt: skip
     """The number of elements of x in each bin, as i64, and the edges of the bins, as numpy.histogram gives them.
 
-    bins is a number of bins of equal width over range, by default from the least to the greatest element of x, which waits
-    for the device; or an array of edges, of the dtype of x, in ascending order. A bin has its left edge, the last one its
-    right edge too, and elements are compared with the edges themselves; NaN is in no bin. Edges have the dtype of x, of
-    integers f64. With weights, of the shape of x, the sums of weights in a fixed order, in their dtype. With density they
-    are divided by their sum and the widths of the bins, as f64.
+    bins is a number of bins of equal width over range, by default from the least to the greatest element of x, which
+    waits for the device; or an array of edges, of the dtype of x, in ascending order. A bin has its left edge, the last
+    one its right edge too, and elements are compared with the edges themselves; NaN is in no bin. Edges have the dtype
+    of x, of integers f64. With weights, of the shape of x, the sums of weights in a fixed order, in their dtype. With
+    density they are divided by their sum and the widths of the bins, as f64.
     """
     x = given_array(x, "x")
     if isinstance(bins, (int, np.integer)):
@@ -215,8 +219,8 @@ def histogramdd(
         if index is None:
             index = found
         else:  # -1 in either stays -1
-            joined = functions.add(functions.mul(index, count), found)
-            index = functions.where(functions.lt(functions.minimum(index, found), 0), -1, joined)
+            combined = functions.add(functions.mul(index, count), found)
+            index = functions.where(functions.lt(functions.minimum(index, found), 0), -1, combined)
         shape.append(count)
         edges.append(own_edges)
     size = math.prod(shape)
@@ -244,8 +248,8 @@ def _bins_of(x: Any, bins: Any, limits: Range) -> tuple[Any, Any]:
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, *, range: Sequence[Range] | None = None, weights: Any = None, density: bool = False
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """The number of pairs (x[i], y[i]) in each bin of a grid, as i64, and the edges along both axes, as numpy.histogram2d
-    gives them. bins is a number, or a list of two numbers or arrays of edges. See histogram.
+    """The number of pairs (x[i], y[i]) in each bin of a grid, as i64, and the edges along both axes, as
+    numpy.histogram2d gives them. bins is a number, or a list of two numbers or arrays of edges. See histogram.
     """
     from baracuda.concatenation import stack
 
@@ -263,12 +267,13 @@ def unique(
     x: Any, *, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: int | None = None, equal_nan: bool = True,
 ) -> Any:  # fmt: skip
-    """The unique elements of x in ascending order; along axis its unique slices, in lexicographic order. With return_index,
-    return_inverse and return_counts a tuple, which has in this order the position of the first of each, the one that each
-    element equals, in the shape of x, and how often each occurs, all i64. As numpy.unique gives them; it waits for the
-    device. -0 equals 0; NaN is last, and is one element unless equal_nan is False.
+    """The unique elements of x in ascending order; along axis its unique slices, in lexicographic order. With
+    return_index, return_inverse and return_counts a tuple, which has in this order the position of the first of each,
+    the one that each element equals, in the shape of x, and how often each occurs, all i64. As numpy.unique gives them;
+    it waits for the device. -0 equals 0; NaN is last, and is one element unless equal_nan is False.
     """
     x = given_array(x, "x")
+    back = None
     if axis is None:
         values, first, inverse, counts, count = functions.unique_padded(x, equal_nan=equal_nan)
     else:
@@ -278,7 +283,7 @@ def unique(
         ordered = functions.index_select(slices, order, axis=0)
         values, first, inverse, counts, count = functions.unique_runs(ordered, order, equal_nan=equal_nan)
     return _results(values, first if return_index else None, inverse if return_inverse else None,
-                    counts if return_counts else None, int(number(count)), back if axis is not None else None)  # fmt: skip
+                    counts if return_counts else None, int(number(count)), back)  # fmt: skip
 
 
 @naming("unique_consecutive")
@@ -287,8 +292,9 @@ def unique_consecutive(
     equal_nan: bool = True,
 ) -> Any:  # fmt: skip
     """The first of each run of equal elements of x in row-major order; along axis of each run of equal slices. With
-    return_inverse and return_counts a tuple, which has in this order the run of each element, in the shape of x, and the
-    lengths of the runs, all i64. It waits for the device. -0 equals 0, and NaN equals NaN unless equal_nan is False.
+    return_inverse and return_counts a tuple, which has in this order the run of each element, in the shape of x, and
+    the lengths of the runs, all i64. It waits for the device. -0 equals 0, and NaN equals NaN unless equal_nan is
+    False.
     """
     x = given_array(x, "x")
     slices, back = (reshaped(x, (math.prod(x.shape),)), None) if axis is None else _slices(x, axis)
@@ -308,13 +314,11 @@ def _slices(x: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
 
 
 def _lexicographic(rows: Any) -> Any:
-    """The order of rows, by a stable sort for each column, from the last to the first."""
+    """The order of rows: by the first column, ties by the next one, and so on."""
     (n, width), columns = rows.shape, functions.permute(rows, (1, 0))
-    order = functions.argsort(functions.fill(empty_like(rows, (n,), ElementKind.I32), 0))  # 0, 1, 2 ...
-    for k in reversed(range(width)):
-        column = reshaped(_row(columns, k), (n,))
-        order = functions.take(order, functions.argsort(functions.take(column, order)))
-    return order
+    if not width:
+        return functions.argsort(functions.fill(empty_like(rows, (n,), ElementKind.I32), 0))
+    return lexsort([reshaped(_row(columns, k), (n,)) for k in reversed(range(width))])
 
 
 def _results(values: Any, first: Any, inverse: Any, counts: Any, count: int, back: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions in sorted sequences, histograms, and unique elements.
 
-Searchsorted, Bincount, Histogram, UniqueConsecutive and Unique have the operands of the reference ABI. Counts and positions
-are i32 or i64 where the op has both. How many unique elements or runs there are is known on the device alone: values and
-counts have room for max_unique of them, further ones are dropped, and counter is the full number.
+Searchsorted, Bincount, Histogram, UniqueConsecutive and Unique have the operands of the reference ABI. Counts and
+positions are i32 or i64 where the op has both. How many unique elements or runs there are is known on the device alone:
+values and counts have room for max_unique of them, further ones are dropped, and counter is the full number.
 """
 
 from __future__ import annotations

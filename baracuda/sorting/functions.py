@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
+from baracuda._arrays.shaping import given_array
 from baracuda._call.scalars import INT32_MAX
 from baracuda._functions.shape_rules.call_meta import axis_of
-from baracuda.composites import _array
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, naming
 
@@ -34,7 +34,7 @@ def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = Fa
 
     InvalidProblemError for other shapes.
     """
-    keys, values = _array(keys, "keys"), _array(values, "values")
+    keys, values = given_array(keys, "keys"), given_array(values, "values")
     shape, own = tuple(keys.shape), tuple(values.shape)
     along = axis_of("axis", axis, shape)
     if own != shape and (len(shape) != 1 or own[:1] != shape):
@@ -52,7 +52,7 @@ def lexsort(keys: Sequence[Any], *, axis: int = -1) -> Any:
 
     InvalidProblemError for no keys, and shapes that differ.
     """
-    given = [_array(key, f"keys[{k}]") for k, key in enumerate(keys)]
+    given = [given_array(key, f"keys[{k}]") for k, key in enumerate(keys)]
     if not given:
         raise InvalidProblemError("keys is empty, must have a key")
     shape = tuple(given[0].shape)
@@ -73,7 +73,7 @@ def segmented_sort(x: Any, offsets: Any, *, descending: bool = False) -> Any:
 
     InvalidProblemError unless x and offsets have one axis.
     """
-    x = _array(x, "x")
+    x = given_array(x, "x")
     order = segmented_argsort(x, offsets, descending=descending)
     return functions.gather(x, order, 0)
 
@@ -84,7 +84,7 @@ def segmented_argsort(x: Any, offsets: Any, *, descending: bool = False) -> Any:
 
     InvalidProblemError unless x and offsets have one axis.
     """
-    x, offsets = _array(x, "x"), _array(offsets, "offsets")
+    x, offsets = given_array(x, "x"), given_array(offsets, "offsets")
     for name, each in (("x", x), ("offsets", offsets)):
         if len(each.shape) != 1:
             raise InvalidProblemError(f"{name} has shape {tuple(each.shape)}, must have one axis")

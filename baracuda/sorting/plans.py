@@ -17,7 +17,7 @@ from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.kinds import OpCategory
+from baracuda.kinds import OpCategory, SortKind
 from baracuda.plan import Plan
 
 
@@ -104,6 +104,7 @@ class ArgsortAxisDescriptor(SortAxisDescriptor):
 class SortPlan(Plan):
     __slots__ = ()
     op = "sort_{T}"
+    kind = SortKind.SORT
     category = OpCategory.SORTING
     names: ClassVar = {"x": "input", "y_vals": "values", "y_idx": "indices"}
 
@@ -111,46 +112,55 @@ class SortPlan(Plan):
 class MsortPlan(SortPlan):
     __slots__ = ()
     op = "msort_{T}"
+    kind = SortKind.MSORT
 
 
 class ArgsortPlan(SortPlan):
     __slots__ = ()
     op = "argsort_{T}"
+    kind = SortKind.ARGSORT
 
 
 class SortWidePlan(SortPlan):
     __slots__ = ()
     op = "sort_wide_{T}"
+    kind = SortKind.SORT_WIDE
 
 
 class SortByKeyPlan(Plan):
     __slots__ = ()
     op = "sort_by_key_{T}_{U}"
+    kind = SortKind.SORT_BY_KEY
     category = OpCategory.SORTING
 
 
 class SortBackwardPlan(Plan):
     __slots__ = ()
     op = "sort_backward_{T}"
+    kind = SortKind.SORT_BACKWARD
     category = OpCategory.SORTING
 
 
 class MsortBackwardPlan(SortBackwardPlan):
     __slots__ = ()
     op = "msort_backward_{T}"
+    kind = SortKind.MSORT_BACKWARD
 
 
 class SortAxisPlan(Plan):
     __slots__ = ()
     op = "sort_axis_{T}"
+    kind = SortKind.SORT_AXIS
     category = OpCategory.SORTING
 
 
 class SortValuesAxisPlan(SortAxisPlan):
     __slots__ = ()
     op = "sort_values_axis_{T}"
+    kind = SortKind.SORT_VALUES_AXIS
 
 
 class ArgsortAxisPlan(SortAxisPlan):
     __slots__ = ()
     op = "argsort_axis_{T}"
+    kind = SortKind.ARGSORT_AXIS

@@ -21,7 +21,7 @@ constexpr int kFusedTile = 64;                        // elements
 constexpr int64_t kFusedBlockRows = kSettleInterval;  // rows summed up before they are added to a partial
 constexpr int64_t kFusedMaxPartials = 64;             // each of at least kFusedMinRows rows
 constexpr int64_t kFusedMinRows = 8;
-constexpr int64_t kFusedMaxRow = 32768;  // longer rows leave L1 before they are read again
+constexpr int64_t kFusedMaxRow = 8192;  // the moments of longer rows take more care than a pass has
 
 template <class T>
 struct FusedPartials {

@@ -41,7 +41,7 @@ struct Uniform {
 template <class C>
 BK_HD C standard_normal(const uint32_t* word) {
     const Midpoint<C> u = Midpoint<C>::of(word);
-    return math::normal_quantile(u.x(), u.t);
+    return math::normal_quantile(u.x, u.t);
 }
 
 template <class T>
@@ -59,8 +59,8 @@ enum Shape : int32_t { kLogNormal, kTruncatedNormal, kExponential, kGumbel, kCau
 // -ln(u) of the exponential distribution, precise for u near 0 and, as -ln(1 - t), near 1.
 template <class C>
 BK_HD C standard_exponential(const Midpoint<C>& u) {
-    const math::portable::Split<C> s = math::portable::split(pick(u.is_upper, C(1) - u.t, u.t));
-    const bool is_near_one = u.is_upper & (u.t < C(0.25));
+    const math::portable::Split<C> s = math::portable::split(pick(u.is_upper(), C(1) - u.t, u.t));
+    const bool is_near_one = u.is_upper() & (u.t < C(0.25));
     return -math::portable::log_of(pick(is_near_one, C(0), s.k), pick(is_near_one, -u.t, s.f));
 }
 
@@ -78,13 +78,13 @@ struct Shaped {
     BK_HD C operator()(const uint32_t* word, const MoreWords&) const {
         const Midpoint<C> u = Midpoint<C>::of(word);
         switch (shape) {
-            case kLogNormal: return math::portable::exp(fma(b, math::normal_quantile(u.x(), u.t), a));
+            case kLogNormal: return math::portable::exp(fma(b, math::normal_quantile(u.x, u.t), a));
             case kTruncatedNormal: return truncated_normal(u);
             case kExponential: return b * standard_exponential(u);
             case kGumbel: return fma(-b, math::portable::log(standard_exponential(u)), a);
-            case kCauchy: return fma(u.is_upper ? b : -b, math::portable::cotpi(u.t), a);
-            case kLaplace: return fma(u.is_upper ? -b : b, math::portable::log(C(2) * u.t), a);
-            case kLogistic: return fma(u.is_upper ? -b : b, math::portable::log(u.t / (C(1) - u.t)), a);
+            case kCauchy: return fma(u.side * b, math::portable::cotpi(u.t), a);
+            case kLaplace: return fma(-u.side * b, math::portable::log(C(2) * u.t), a);
+            case kLogistic: return fma(-u.side * b, math::portable::log(u.t / (C(1) - u.t)), a);
             default: return geometric(u);
         }
     }
@@ -111,7 +111,8 @@ private:
     // The quantile of lower + u width, by its smaller tail: u counts from the lower end, 1 - u from the upper
     // one.
     BK_HD C truncated_normal(const Midpoint<C>& u) const {
-        const C from_below = u.is_upper ? C(1) - u.t : u.t, from_above = u.is_upper ? u.t : C(1) - u.t;
+        const bool is_upper = u.is_upper();
+        const C from_below = pick(is_upper, C(1) - u.t, u.t), from_above = pick(is_upper, u.t, C(1) - u.t);
         const C below = fma(from_below, width, lower), above = fma(from_above, width, upper);
         const bool is_low = below < above;
         const C t = pick(is_low, below, above), x = fma(C(-2), t, C(1));

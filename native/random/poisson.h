@@ -46,7 +46,7 @@ BK_HD double poisson_by_sum(double rate, double u) {
 
 BK_HD double uniform_of(const uint32_t* word) {
     const Midpoint<double> u = Midpoint<double>::of(word);
-    return u.is_upper ? 1.0 - u.t : u.t;
+    return u.is_upper() ? 1.0 - u.t : u.t;
 }
 
 BK_HD double poisson_by_rejection(double rate, const MoreWords& more) {

@@ -51,10 +51,10 @@ struct DensePenaltyJob {
     const T* x;
     T* y;
     RowPenalties penalties;
-    const int32_t* counts;     // may be null, as all that follow
+    const int32_t* counts;  // may be null, as all that follow
     const uint8_t* in_prompt;
     const float* bias;
-    const int32_t* allowed;    // bit t % 32 of word t / 32 of a row
+    const int32_t* allowed;  // bit t % 32 of word t / 32 of a row
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int64_t row = item / tiles, begin = item % tiles * kPenaltyTile;

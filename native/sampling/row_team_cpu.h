@@ -9,6 +9,37 @@
 
 namespace bk::sampling {
 
+// Sums by bin. A bitmap of the bins that have any makes clearing and searching cheap for short rows.
+class Bins {
+public:
+    void clear() {
+        total_ = 0;
+        for (uint64_t& word : occupied_) word = 0;
+    }
+    void add(uint32_t bin, uint64_t amount) {
+        uint64_t& word = occupied_[bin / 64];
+        const uint64_t bit = uint64_t{1} << (bin % 64);
+        sums_[bin] = ((word & bit) != 0 ? sums_[bin] : 0) + amount;
+        word |= bit;
+        total_ += amount;
+    }
+    uint64_t total() const { return total_; }
+    // Takes the bin where the sum from the highest one down reaches what is wanted, which must exist.
+    void take_into(Selection& s) const {
+        uint64_t before = 0;
+        for (int w = kBins / 64 - 1; w >= 0; --w)
+            for (uint64_t word = occupied_[w]; word != 0;) {
+                const int bit = 63 - __builtin_clzll(word), bin = 64 * w + bit;
+                if (s.above + before + sums_[bin] >= s.wanted) return s.take(static_cast<uint32_t>(bin), before, sums_[bin]);
+                before += sums_[bin];
+                word ^= uint64_t{1} << bit;
+            }
+    }
+
+private:
+    uint64_t sums_[kBins], occupied_[kBins / 64], total_ = 0;
+};
+
 template <class Source>
 class RowTeam {
 public:
@@ -83,24 +114,21 @@ private:
     template <bool kByWeight>
     Selection selected(const RowFilter& f, uint32_t floor, uint64_t extra, uint64_t wanted) const {
         Selection s{0, 0, 0, wanted, 0, false};
+        Bins bins;
         do {
-            uint64_t sums[kBins] = {};
+            bins.clear();
             for (int64_t i = 0; i < vocab_; ++i) {
                 const float x = source_.at(i);
                 const uint32_t key = f.key(x);
-                if (key > floor && s.holds(key)) sums[s.bin(key)] += kByWeight ? f.weights.of(x) : 1;
+                if (key > floor && s.holds(key)) bins.add(s.bin(key), kByWeight ? f.weights.of(x) : 1);
             }
-            uint64_t total = 0, before = 0;
-            for (const uint64_t sum : sums) total += sum;
-            if (kByWeight && s.digit == 0) s.wanted = f.wanted(total + extra);
-            s.is_found = s.above + total >= s.wanted;
+            if (kByWeight && s.digit == 0) s.wanted = f.wanted(bins.total() + extra);
+            s.is_found = s.above + bins.total() >= s.wanted;
             if (!s.is_found) {
-                s.above += total;
+                s.above += bins.total();
                 return s;
             }
-            int bin = kBins - 1;
-            while (s.above + before + sums[bin] < s.wanted) before += sums[bin--];
-            s.take(static_cast<uint32_t>(bin), before, sums[bin]);
+            bins.take_into(s);
         } while (!s.is_settled());
         return s;
     }

@@ -392,8 +392,7 @@ private:
 
     // The item at `drawn` of the admitted weight of all threads' items; -1 behind the last one. Moves `drawn` and
     // `ties_before` to the item, or behind the last one.
-    BK_DEVICE int find_item(const Threshold& limit, uint64_t& drawn, uint64_t& ties_before,
-                            const Pair (&items)[kItems]) {
+    BK_DEVICE int find_item(const Threshold& limit, uint64_t& drawn, uint64_t& ties_before, const Pair (&items)[kItems]) {
         uint64_t all_ties = 0, ties = ties_before;
         if (limit.ties > 0) {
             uint64_t mine = 0;

@@ -75,7 +75,9 @@ constexpr double kMassUnit = 0x1p40;
 
 // Probabilities in integers, whose sum is exact.
 
-BK_HD uint64_t mass_of(float p) { return p > 0.0f && p < 0x1p20f ? static_cast<uint64_t>(static_cast<double>(p) * kMassUnit) : 0; }
+BK_HD uint64_t mass_of(float p) {
+    return p > 0.0f && p < 0x1p20f ? static_cast<uint64_t>(static_cast<double>(p) * kMassUnit) : 0;
+}
 
 // A token in proportion to the elements of `source`, from words `word` and `word + 1`, or where they have no mass the first
 // largest element of `fallback`; -1 without any. All blocks get it.
@@ -143,8 +145,9 @@ BK_HD void verify_row(const SpeculativeRows<T>& s, int64_t row, Team& team) {
     if (!team.leads()) return;
     int32_t passed = static_cast<int32_t>(length);
     for (int64_t i = 0; i <= s.drafted; ++i) {
-        s.token[row * (s.drafted + 1) + i] =
-            i < length ? s.draft_token[row * s.drafted + i] : i == length ? static_cast<int32_t>(token) : -1;
+        s.token[row * (s.drafted + 1) + i] = i < length    ? s.draft_token[row * s.drafted + i]
+                                             : i == length ? static_cast<int32_t>(token)
+                                                           : -1;
         if (i >= length && i < s.drafted) passed += s.passes(row, i, draws, n + static_cast<uint64_t>(i));
     }
     s.accepted[row] = (s.adds_counts ? s.accepted[row] : 0) + static_cast<int32_t>(length);
@@ -157,12 +160,12 @@ template <class T>
 struct TreeRows {
     int64_t batch, nodes, vocab;
     RowSeeds seeds;
-    const T* target;        // [batch, nodes, vocab]
+    const T* target;            // [batch, nodes, vocab]
     const int32_t* node_token;  // [batch, nodes]
-    const int32_t* parent;  // [batch, nodes]; node 0 is the root
-    int32_t* token;         // [batch, nodes]
-    int32_t* path;          // [batch, nodes]
-    int32_t* accepted;      // [batch]
+    const int32_t* parent;      // [batch, nodes]; node 0 is the root
+    int32_t* token;             // [batch, nodes]
+    int32_t* path;              // [batch, nodes]
+    int32_t* accepted;          // [batch]
 
     // The first child of `node` with a token; -1 without one. A parent is in front of its children.
     BK_HD int64_t child(int64_t row, int64_t node, int64_t with) const {

@@ -3,8 +3,8 @@
 //
 // Tokens are ordered by falling (value, lower index first). top-k and top-p each cut a prefix of this order, which a
 // Threshold describes, found by radix selection over the bits of the values: by count for top-k, by weight for top-p
-// (radix selection after Alabi et al. 2012, with sums beside counts). No row is sorted. A token is then drawn by inversion of the
-// cumulative weights in index order, from one random number a row.
+// (radix selection after Alabi et al. 2012, with sums beside counts). No row is sorted. A token is then drawn by inversion of
+// the cumulative weights in index order, from one random number a row.
 #pragma once
 
 #include <cstdint>
@@ -229,8 +229,7 @@ BK_HD Threshold find_threshold(Team& team, RowFilter& f) {
     }
     if (f.top_k == 1 && !f.admits_all_ties()) return {key_of(f.weights.largest), 1};
     Threshold limit{0, 0};
-    if (f.top_k > 0)
-        limit = threshold_of(team.select(f, false, 0, 0, static_cast<uint64_t>(f.top_k)), f.admits_all_ties(), 1);
+    if (f.top_k > 0) limit = threshold_of(team.select(f, false, 0, 0, static_cast<uint64_t>(f.top_k)), f.admits_all_ties(), 1);
     if (f.top_p >= 1.0f) return limit;
     const uint64_t tie = limit.ties > 0 ? f.weights.of(value_of(limit.key)) : 0;
     const uint32_t floor = f.rule == Rule::kSequential ? limit.key : 0;

@@ -70,8 +70,8 @@ struct Weights {
     }
 
 private:
-    BK_HD uint64_t shifted(uint32_t mantissa, int places) const {
-        const int bits = places + narrowing;
+    BK_HD uint64_t shifted(uint32_t mantissa, int octaves) const {
+        const int bits = octaves + narrowing;
         return bits > 40 ? 0 : static_cast<uint64_t>(mantissa) << kMantissaShift >> bits;
     }
     BK_HD int top_exponent() const {

@@ -2,7 +2,8 @@
 // Bins: functors that give the bin of an element, below num_bins, or kNoBin for one that is not counted.
 //
 //   IntegerBins   the element itself
-//   UniformBins   bin k has edge(k) <= x < edge(k + 1), the last one also its right edge, as numpy.histogram defines it: edges are
+//   UniformBins   bin k has edge(k) <= x < edge(k + 1), the last one also its right edge, as numpy.histogram defines it: edges
+//   are
 //                 low + k (high - low) / num_bins in f64, rounded to the dtype of x, and x is compared with the edges
 //   EdgeBins      the same for given edges in ascending order
 //
@@ -114,8 +115,11 @@ struct EdgeBins {
     BK_HD uint32_t guess(Bits) const { return kUncertainBin; }
     BK_HD uint32_t exact(Bits x, const void* staged) const {
         const Bits key = edges.order(x);
+        return bin_at(key, edges.position(static_cast<const Bits*>(staged), key));
+    }
+    // The bin of a key with `before` edges up to it.
+    BK_HD uint32_t bin_at(Bits key, int64_t before) const {
         const bool is_nan = edges.order.kind == KeyKind::kFloat && key == KeyOrder<Bits>::kAll;
-        const int64_t before = edges.position(static_cast<const Bits*>(staged), key);
         if (before == 0 || is_nan || num_bins == 0) return kNoBin;
         if (before <= num_bins) return static_cast<uint32_t>(before - 1);
         return key == edges.key(num_bins) ? static_cast<uint32_t>(num_bins - 1) : kNoBin;

@@ -28,9 +28,7 @@ Status clear_counts(const Launch& launch, int64_t num_bins, Count* counts) {
 }
 
 inline Status check_bins(int64_t n, int32_t num_bins) { return require_non_negative({{"n", n}, {"num_bins", num_bins}}); }
-inline Work count_work(int64_t n, int32_t num_bins) {
-    return num_bins == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll;
-}
+inline Work count_work(int64_t n, int32_t num_bins) { return num_bins == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
 
 template <class T, class Count>
 struct Bincount {

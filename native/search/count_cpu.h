@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. Few bins: a thread
-// counts in four copies of a table on its stack, so that equal neighbours do not wait for each other, and adds it to the output.
-// Many bins: each thread goes through all elements and counts those of its range of bins, without a second table.
+// Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. A thread counts
+// in a table on its stack, in four copies if there are few bins, so that equal neighbours do not wait for each other, and adds
+// it to the output. Many bins are counted in the output by one thread: other threads would need tables of their own.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "search/count.h"
+#include "search/searchsorted_cpu.h"
 
 namespace bk {
 
 constexpr int64_t kBinBuffer = 512;
-constexpr int64_t kStackBins = 1024;
+// 16 KiB of the stack, or 8 KiB beside staged splitters.
+template <class Bins>
+constexpr int64_t kTableCounts = Bins::kStaged > 0 ? 2048 : 4096;
 
 // visit(bin) for each of x[begin, end), in order.
 template <class Bins, class Visit>
 BK_HD void visit_bins(const Bins& bins, const typename Bins::Element* x, int64_t begin, int64_t end, const void* staged,
                       const Visit& visit) {
-    if constexpr (Bins::kStaged > 0 || Bins::kIsExact) {
-        for (int64_t i = begin; i < end; ++i) visit(i, Bins::kIsExact ? bins.guess(x[i]) : bins.exact(x[i], staged));
+    if constexpr (Bins::kIsExact) {
+        for (int64_t i = begin; i < end; ++i) visit(i, bins.guess(x[i]));
+    } else if constexpr (Bins::kStaged > 0) {
+        using Bits = typename Bins::Element;
+        const auto& edges = bins.edges;
+        const int32_t first_step = edges.first_step();
+        Bits key[kSearchGroup];
+        int32_t found[kSearchGroup];
+        for (int64_t first = begin; first < end; first += kSearchGroup) {
+            const int count = static_cast<int>(std::min<int64_t>(kSearchGroup, end - first));
+            for (int k = 0; k < kSearchGroup; ++k) key[k] = k < count ? edges.order(x[first + k]) : Bits{0};
+            search_group<true>(static_cast<const Bits*>(staged), edges.splitters, first_step, key, found);
+            for (int k = 0; k < count; ++k) visit(first + k, bins.bin_at(key[k], edges.refine(key[k], found[k])));
+        }
     } else {
         uint32_t guessed[kBinBuffer];
         for (int64_t first = begin; first < end; first += kBinBuffer) {
@@ -44,14 +59,13 @@ BK_HD void with_staged(const Bins& bins, const Body& body) {
     }
 }
 
-template <class Bins, class Count>
+template <int kCopies, class Bins, class Count>
 void count_few_bins(const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t num_bins, Count* counts) {
-    constexpr int kCopies = Bins::kStaged > 0 ? 1 : 2;
     parallel_ranges(n, 32768, [&](int64_t begin, int64_t end) {
         with_staged(bins, [&](const void* staged) {
             constexpr int64_t kMost = int64_t{1} << 31;  // of elements that a table of u32 counts
             for (int64_t first = begin; first < end; first += kMost) {
-                uint32_t table[kCopies * kStackBins] = {};
+                uint32_t table[kTableCounts<Bins>] = {};
                 visit_bins(bins, x, first, std::min(first + kMost, end), staged, [&](int64_t i, uint32_t bin) {
                     if (bin != kNoBin) ++table[static_cast<int64_t>(bin) * kCopies + i % kCopies];
                 });
@@ -71,19 +85,21 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
     using Unsigned = std::make_unsigned_t<Count>;
     BK_TRY(clear_counts(launch, num_bins, counts));
     Unsigned* const sums = reinterpret_cast<Unsigned*>(counts);
-    if (num_bins <= kStackBins) {
-        count_few_bins(bins, x, n, num_bins, sums);
-        return Status::kOk;
+    if (num_bins * 4 <= kTableCounts<Bins>) {
+        count_few_bins<4>(bins, x, n, num_bins, sums);
+    } else if (num_bins <= kTableCounts<Bins>) {
+        count_few_bins<1>(bins, x, n, num_bins, sums);
+    } else {
+        dispatch_range(
+            [&](int64_t begin, int64_t end) {
+                with_staged(bins, [&](const void* staged) {
+                    visit_bins(bins, x, begin, end, staged, [&](int64_t, uint32_t bin) {
+                        if (bin != kNoBin) ++sums[bin];
+                    });
+                });
+            },
+            0, n);
     }
-    const int64_t grain = std::max<int64_t>(kStackBins, ceil_div(num_bins, std::max<int64_t>(1, n / 32768)));
-    parallel_ranges(num_bins, grain, [&](int64_t begin, int64_t end) {
-        with_staged(bins, [&](const void* staged) {
-            const auto first = static_cast<uint32_t>(begin), length = static_cast<uint32_t>(end - begin);
-            visit_bins(bins, x, 0, n, staged, [&](int64_t, uint32_t bin) {
-                if (bin - first < length) ++sums[bin];
-            });
-        });
-    });
     return Status::kOk;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms on a GPU. Counts are integers, so that atomics give the same bits in any order.
 //
-// Few bins: each block counts in shared memory, in 2^k copies of the table that lanes share, so that lanes of a warp seldom meet
-// in an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a block
-// caches the bins that it meets first, and adds the others to the output directly; frequent bins are met early, so that no
-// address in memory is hot.
+// Few bins: each block counts in shared memory, in 2^k copies of the table that lanes share, so that lanes of a warp seldom
+// meet in an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a
+// block caches the bins that it meets first, and adds the others to the output directly; frequent bins are met early, so that
+// no address in memory is hot.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 namespace bk {
 
 constexpr int kCountBinThreads = 512;
-constexpr int64_t kTableBytes = 32 << 10;     // of shared memory for copies of a table
-constexpr int64_t kMaxTableBins = 48 << 10;   // with one copy
+constexpr int64_t kTableBytes = 32 << 10;    // of shared memory for copies of a table
+constexpr int64_t kMaxTableBins = 48 << 10;  // with one copy
 constexpr int kCacheBits = 11, kCacheSlots = 1 << kCacheBits;
 
 struct CountTable {

@@ -2,8 +2,8 @@
 // Runs of equal adjacent elements, or of equal adjacent rows of elements: the value, start and length of each, in their order,
 // and the run of each element. Of a sorted array they are its unique elements.
 //
-// Elements are equal if their ordered keys are (core/sort/ordered_key.h): -0 equals 0, and every NaN equals every other, or with
-// `nan_differs` none.
+// Elements are equal if their ordered keys are (core/sort/ordered_key.h): -0 equals 0, and every NaN equals every other, or
+// with `nan_differs` none.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct RunHeads {
 #endif
 };
 
-// What is written of runs; any array but values and counter may be null. Runs from `limit` on have a place in inverse only.
+// What is written of runs; any array but values and counter may be null. Runs from `limit` on are in inverse only.
 template <class Bits, class I>
 struct RunOutputs {
     const Bits* x;
@@ -129,9 +129,7 @@ struct UniqueConsecutive {
     int32_t max_unique;
 
     Work work() const { return batch == 0 ? Work::kNone : row_len == 0 ? Work::kZeros : Work::kAll; }
-    Status check() const {
-        return require_non_negative({{"batch", batch}, {"row_len", row_len}, {"max_unique", max_unique}});
-    }
+    Status check() const { return require_non_negative({{"batch", batch}, {"row_len", row_len}, {"max_unique", max_unique}}); }
     size_t workspace_size() const { return select_workspace(row_len); }
     Status run(const T* x, T* y_vals, int32_t* y_counts, int32_t* counter, const Launch& launch) const {
         if (row_len == 0) {
@@ -141,10 +139,10 @@ struct UniqueConsecutive {
         }
         using Bits = bits_t<T>;
         const RunHeads<Bits> heads = run_heads(x, 1, true);
-        return find_runs_of_rows(launch, batch, heads,
-                                 RunOutputs<Bits, int32_t>{heads.x, row_len, 1, max_unique, nullptr,
-                                                           reinterpret_cast<Bits*>(y_vals), nullptr, nullptr, y_counts,
-                                                           counter});
+        return find_runs_of_rows(
+            launch, batch, heads,
+            RunOutputs<Bits, int32_t>{heads.x, row_len, 1, max_unique, nullptr, reinterpret_cast<Bits*>(y_vals), nullptr,
+                                      nullptr, y_counts, counter});
     }
 };
 

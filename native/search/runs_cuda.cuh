@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs on a GPU: a select (core/select) of the heads. The length of a run is its end less its start: each head adds its index to
-// the run before and subtracts it from its own, by integer atomics, so that no order matters. Many rows take a block each.
+// Runs on a GPU: a select (core/select) of the heads. The length of a run is its end less its start: each head adds its index
+// to the run before and subtracts it from its own, by integer atomics, so that no order matters. Many rows take a block each.
 #pragma once
 
 #include <algorithm>
@@ -68,8 +68,8 @@ Status find_runs_of_rows(const Launch& launch, int64_t batch, const RunHeads<Bit
     }
     if (outputs.counts != nullptr)
         BK_TRY(fill_bytes(launch, outputs.counts, 0, sizeof(I) * static_cast<size_t>(batch * outputs.limit)));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(batch)), dim3(kSelectThreads)}, run_rows_kernel<Bits, I>, heads,
-                         outputs);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(batch)), dim3(kSelectThreads)}, run_rows_kernel<Bits, I>,
+                         heads, outputs);
 }
 
 }  // namespace bk

@@ -85,8 +85,8 @@ struct SearchsortedRows {
 
     Work work() const { return rows == 0 || queries == 0 ? Work::kNone : Work::kAll; }
     Status check() const {
-        BK_TRY(require_non_negative(
-            {{"rows", rows}, {"queries", queries}, {"sequences", sequences}, {"len_sorted", len_sorted}}));
+        BK_TRY(
+            require_non_negative({{"rows", rows}, {"queries", queries}, {"sequences", sequences}, {"len_sorted", len_sorted}}));
         if (sequences != 1 && sequences != rows)
             return fail(Status::kInvalidProblem, "sequences is %lld, must be 1 or rows, %lld",
                         static_cast<long long>(sequences), static_cast<long long>(rows));
@@ -98,9 +98,9 @@ struct SearchsortedRows {
     Status run(const T* sorted_seq, const I* sorter, const T* values, I* output, const Launch& launch) const {
         using Bits = bits_t<T>;
         const bool has_rows = sequences != 1, is_staged = pays_to_stage(has_rows ? queries : rows * queries, len_sorted);
-        const SearchRows<Bits> problem{
-            sorted_keys(sorted_seq, len_sorted, right != 0, is_staged, sorter, sizeof(I) == 8),
-            reinterpret_cast<const Bits*>(values), has_rows ? rows : 1, has_rows ? queries : rows * queries, has_rows};
+        const SearchRows<Bits> problem{sorted_keys(sorted_seq, len_sorted, right != 0, is_staged, sorter, sizeof(I) == 8),
+                                       reinterpret_cast<const Bits*>(values), has_rows ? rows : 1,
+                                       has_rows ? queries : rows * queries, has_rows};
         return search_rows(launch, problem, PositionSink<I>{output});
     }
 };

@@ -2,8 +2,8 @@
 // Binary search in a sorted sequence of elements, by their ordered keys: the number of elements before a query.
 //
 // The search has two levels. Every `stride`-th element is a splitter; the keys of all splitters are staged on the chip (shared
-// memory, or the stack on a CPU) once for many queries, and a query then searches fewer than `stride` elements in memory. With a
-// stride of 1 memory is not touched at all. Steps are branch-free, so that queries go in lockstep.
+// memory, or the stack on a CPU) once for many queries, and a query then searches fewer than `stride` elements in memory. With
+// a stride of 1 memory is not touched at all. Steps are branch-free, so that queries go in lockstep.
 #pragma once
 
 #include <cstdint>
@@ -88,8 +88,14 @@ SortedKeys<bits_t<T>> sorted_keys(const T* sequence, int64_t length, bool right,
     constexpr int64_t most = kMaxSplitters<bits_t<T>>;
     const int64_t stride = length <= most ? 1 : (length + most - 1) / most;
     const int64_t splitters = is_staged && length > 0 ? (length - 1) / stride + 1 : 0;
-    return {reinterpret_cast<const bits_t<T>*>(sequence), sorter, wide_sorter, length, stride, static_cast<int32_t>(splitters),
-            right, key_order<T>(false)};
+    return {reinterpret_cast<const bits_t<T>*>(sequence),
+            sorter,
+            wide_sorter,
+            length,
+            stride,
+            static_cast<int32_t>(splitters),
+            right,
+            key_order<T>(false)};
 }
 
 }  // namespace bk

@@ -34,8 +34,8 @@ struct Unique {
     Status run(const T* x, T* values, I* first, I* inverse, I* counts, I* counter, const Launch& launch) const {
         if (n == 0) return runs().run(x, nullptr, values, first, inverse, counts, counter, launch);
         if (!workspace_holds(launch, workspace_size()))
-            return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu", launch.workspace_bytes,
-                        workspace_size());
+            return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
+                        launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, workspace_size());
         Carver carver(launch.workspace);
         const Scratch scratch = carve(&carver);
         const bool needs_order = first != nullptr || inverse != nullptr;

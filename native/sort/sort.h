@@ -19,6 +19,7 @@ struct SortRows {
 
     Work work() const { return batch == 0 ? Work::kNone : all_or_none(row_len); }
     Status check() const { return require_non_negative({{"batch", batch}, {"row_len", row_len}}); }
+    Status check_extents() const { return check(); }
     size_t workspace_size() const { return sort_rows_workspace(problem()); }
     Status run(const T* x, T* y_vals, I* y_idx, const Launch& launch) const {
         return sort_rows(launch, problem(), {x, y_vals, nullptr, y_idx});

@@ -52,8 +52,9 @@ struct RowsAlongAxis {
     const char* axis_name;
     const int32_t* rows_shape;
 
-    Status check(std::initializer_list<NamedStrides> strides) const {
-        BK_TRY(check_shape("rows_numel", rows_numel, rank, "rows_shape", rows_shape, strides, {}));
+    // Strides of outputs with other extents along the axis are checked where they are located.
+    Status check(std::initializer_list<NamedStrides> strides, std::initializer_list<NamedStrides> outputs = {}) const {
+        BK_TRY(check_shape("rows_numel", rows_numel, rank, "rows_shape", rows_shape, strides, outputs));
         BK_TRY(require_axis(axis_name, axis, rank));
         if (rows_shape[axis] != 1)
             return fail(Status::kInvalidProblem, "rows_shape[%d] is %d, must be 1 along %s", axis, rows_shape[axis], axis_name);

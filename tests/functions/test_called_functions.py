@@ -9,6 +9,7 @@ import pytest
 
 import baracuda as bk
 import tolerances
+from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda._library.param import SUFFIXES
 from cases import CASES, Draw
@@ -26,26 +27,10 @@ PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRO
 # test_indexing.py tests these: problems of the cases leave some of their elements unwritten
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
          "one_hot", "masked"}  # fmt: skip
+MOVES |= {"searchsorted", "unique_runs", "unique"}  # and test_search.py these
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
-FLAGS = (
-    "hard",
-    "scale_grad_by_freq",
-    "log_input_flag",
-    "log_target_flag",
-    "full_flag",
-    "swap_flag",
-    "zero_infinity",
-    "is_causal",
-    "channels_last",
-    "include_self",
-    "include_last_offset",
-    "aligns_ends",
-    "is_base2",
-    "largest",
-    "sorted",
-)
 # Numbers that C takes in arrays, by C's names.
 MOVES = {
     "flip_axes": lambda p: tuple(d for d, mask in enumerate(p.host["flip_axes"]) if mask),
@@ -160,6 +145,8 @@ def numbers_of(spec, problem):
             value = bk.ScatterReduction(value)
         elif number.name == "dtype":
             value = problem.arrays["dx"].dtype
+        elif number.number == "interpolation":
+            value = bk.QuantileInterpolation(value).name.lower()
         elif number.number in FLAGS:
             value = bool(value)
         elif spec.layout == "roll":
@@ -220,6 +207,9 @@ def test_problems_of_the_cases(name):
 def is_served(spec, slots):
     """Whether the row, with its dtype of results, serves the function."""
     results = spec.row.slots.get("U", ("i64",))
+    given = {param.dtype for param in spec.row.pointers if not param.is_output}
+    if "I" in slots and "I" not in given and slots["I"] != spec.row.slots["I"][0]:
+        return False  # results have the first dtype of indices
     return slots.get("F", spec.function) == spec.function and slots.get("U", "i64") == (
         "f64" if "f64" in results else "i64"
     )

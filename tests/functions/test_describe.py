@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from baracuda import composites, concatenation, functions
-from baracuda.search import functions as search_functions
 from baracuda._cli.describe import describe, find
 from baracuda._functions.spec import specs
 from baracuda._library.op_table import ops, rows
 from baracuda._library.param import symbol_of
+from baracuda.search import functions as search_functions
 from harness import ROOT
 from harness.child import child_environment
 

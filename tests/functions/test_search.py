@@ -105,7 +105,8 @@ def test_histogram(rng, dtype):
     x = np.nan_to_num(numbers(rng, (60, 41), dtype))
     edges = np.unique(x)[::2]
     weights = rng.random(x.shape)
-    for bins, limits in ((10, None), (7, (-3, 5)), (1, (0.1, 0.9)), (edges, None), (edges.astype(np.float64) + 0.5, None)):
+    between = edges.astype(np.float64) + 0.5
+    for bins, limits in ((10, None), (7, (-3, 5)), (1, (0.1, 0.9)), (edges, None), (between, None)):
         expected, at = np.histogram(x, bins, limits or (in_range(x) if isinstance(bins, int) else None))
         got, found = bk.histogram(x, bins, range=limits)
         same(got, expected)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorts as functions: bits of NaN and zeros, ties, and the functions that are made of sorts."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -139,7 +141,7 @@ def test_segmented_sort(rng):
 def test_segmented_argsort(rng):
     x = rng.integers(-3, 3, 50).astype(np.int32)
     for offsets in OFFSETS:
-        ends = zip(offsets, offsets[1:])
+        ends = itertools.pairwise(offsets)
         want = [first + np.argsort(x[first:last], kind="stable") for first, last in ends]
         np.testing.assert_array_equal(bk.segmented_argsort(x, np.array(offsets)), np.concatenate(want))
     assert bk.segmented_argsort(x[:0], np.array([0, 0, 0])).shape == (0,)

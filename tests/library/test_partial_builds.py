@@ -106,7 +106,9 @@ def test_what_is_chosen(families, dtypes, chosen):
     assert expected
     assert [op for op, _, _ in gen_abi.select(ROWS, families, dtypes)] == expected
     files = gen_abi.part_files(ROWS, families, dtypes)
-    assert files["units.txt"].split() == sorted({unit for op, unit, _ in everything if op in set(expected)})
+    of_functions = set() if families else {*gen_abi.tables_without_rows().values()}
+    units = {unit for op, unit, _ in everything if op in set(expected)} | of_functions
+    assert files["units.txt"].split() == sorted(units)
     about = json.loads("{" + files["part.inc"].split("part(")[1].split(")part")[0].removeprefix(", ") + "}")
     assert about == {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
 
@@ -204,3 +206,19 @@ def test_a_long_list_of_families_has_a_short_directory():
         assert len(directory) <= 120
         directories.add(directory)
     assert len(directories) == 3
+
+
+def test_tables_of_functions_alone():
+    """Tables without rows have units of their names; functions of other dtypes are left out. A name that begins with
+    baracuda_ is whole."""
+    files = gen_abi.part_files(ROWS, ["optim"], ["f32", "f64"])
+    tables = (ROOT / "native" / "optim").glob("*.abi")
+    assert files["units.txt"].split() == sorted(f"optim.{path.stem}" for path in tables)
+    symbols = set(re.findall(r'"(\w+)"', files["symbols.inc"]))
+    assert {"baracuda_optim_adam_f32_run", "baracuda_optim_chunk_size", "baracuda_kernels_optim_adam_f64_run"} < symbols
+    assert not [name for name in symbols if re.search("f16|gelu", name)]
+    one = gen_abi.part_files(ROWS, ["optim.adam", "image"], ["f32"])
+    assert one["units.txt"].split() == ["image.affine_grid", "optim.adam"]
+    assert "optim" not in gen_abi.part_files(ROWS, ["image"], [])["units.txt"]
+    with pytest.raises(abi_table.TableError, match="'optimal' is no family"):
+        gen_abi.part_files(ROWS, ["optimal"], [])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each rule over 100 steps against float64, on tensors of all sizes, aligned or not, and what a step must not do."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -192,6 +194,15 @@ def test_state_dict_continues_a_run(device):
         for g in grads[3:]:
             second.step([device.put(g)])
         np.testing.assert_array_equal(device.bits(r), device.bits(p), err_msg=name)
+
+
+def test_an_optimiser_is_freed_at_once(device):
+    """No cycle keeps its states until a garbage collection."""
+    opt = optim.Adam([device.put(np.ones(9))])
+    opt.step([device.put(np.ones(9))])
+    alive = weakref.ref(opt)
+    del opt
+    assert alive() is None
 
 
 def test_refusals(device):

@@ -31,6 +31,7 @@ TITLES = {
     "reduce": "Reductions",
     "sampling": "Sampling",
     "scan": "Scans",
+    "search": "Searching, counting and unique elements",
     "segment": "Segments",
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",

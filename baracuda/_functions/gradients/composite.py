@@ -265,7 +265,10 @@ def _of_sort(call: Call, given: Given) -> Any:
 # Functions whose composite gradient takes several incoming gradients or gives several.
 JOINT = {
     **{f"{statistic}_mean": _of_moments(statistic) for statistic in ("var", "std")},
-    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), CompositeGradient(_of_extreme, ("indices",), ("x",))),
+    **dict.fromkeys(
+        ("argmax_with_value", "argmin_with_value", "kthvalue", "median", "nanmedian", "mode"),
+        CompositeGradient(_of_extreme, ("indices",), ("x",)),
+    ),
     "sort_with_indices": CompositeGradient(_of_sort, ("indices",)),
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")

@@ -55,7 +55,7 @@ from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
+from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
 
 
 def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -255,6 +255,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "numbered": indexing.numbered, "gather_rows": indexing.rows, "selection": indexing.selection,
     "masked_scatter": indexing.selection, "nonzero": indexing.nonzero, "one_hot": indexing.one_hot,
     "topk": ordering.top_k, "topk_backward": ordering.top_k_backward, "topk_segments": ordering.top_k_segments,
+    "order_statistic": ordering.order_statistic, "quantile": ordering.quantile,
+    "quantile_backward": ordering.quantile_backward,
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
@@ -326,6 +328,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduction_mode": functools.partial(_enum_value, LossReduction),
     "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
     "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
+    "interpolation": functools.partial(_enum_value, QuantileInterpolation),
 }  # fmt: skip
 
 

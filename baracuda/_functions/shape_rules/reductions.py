@@ -20,7 +20,7 @@ from baracuda.tensor import TensorRef
 
 def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape = shapes["x"]
-    kept, axes, result = _split_axes(shape, numbers)
+    kept, axes, result = split_axes(shape, numbers)
     extent, extents = math.prod([shape[a] for a in axes]), tuple([shape[a] for a in kept])
     is_index = spec.row.pattern.startswith("arg_")
     if is_index and numbers["axis"] is not None and len(axes) != 1:
@@ -34,8 +34,8 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         "reduce_axis": len(kept), "reduce_extent": extent,
     }  # fmt: skip
     op_views: dict[str, ViewAs] = {
-        "x": functools.partial(_merged, kept=kept, axes=axes, in_order=is_index),
-        "y": functools.partial(_with_reduced_axis, shape=shape, axes=axes, keeps=len(result) == len(shape)),
+        "x": functools.partial(merged_view, kept=kept, axes=axes, in_order=is_index),
+        "y": functools.partial(with_reduced_axis, shape=shape, axes=axes, keeps=len(result) == len(shape)),
     }
     return CallMeta(
         values, {"x": (*extents, extent), "y": (*extents, 1)}, {"y": result}, op_views=op_views,
@@ -47,7 +47,7 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
 def over_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """For ops that take a mask of the reduced axes."""
     shape = shapes["x"]
-    _, axes, result = _split_axes(shape, numbers)
+    _, axes, result = split_axes(shape, numbers)
     results = tuple([1 if a in axes else extent for a, extent in enumerate(shape)])
     values = {
         "numel": math.prod(shape), "rank": len(shape), "shape": shape, "reduce_axes_mask": sum([1 << a for a in axes])
@@ -63,7 +63,7 @@ def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if "axis" not in numbers:
         return _gradient_of_reduce_to(spec, shapes)
     shape = shapes["x"]
-    kept, axes, result = _split_axes(shape, numbers)
+    kept, axes, result = split_axes(shape, numbers)
     extent = math.prod([shape[a] for a in axes])
     for name in ("dy", "y"):
         if name in shapes:
@@ -74,7 +74,7 @@ def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if of_rows:  # the op takes one reduced axis
         whole = (*[shape[a] for a in kept], extent)
         values |= {"rank": len(whole), "shape": whole, "reduce_axis": len(kept), "reduce_extent": extent}
-        merged = functools.partial(_merged, kept=kept, axes=axes, in_order=True)  # so that x and dx merge alike
+        merged = functools.partial(merged_view, kept=kept, axes=axes, in_order=True)  # so that x and dx merge alike
         broadcast = functools.partial(_broadcast, shape=shape, axes=axes, keeps=keeps, last=True)
         op_views = {name: merged if name in ("x", "dx") else broadcast for name in pointers}
         copy_orders = dict.fromkeys(("x", "dx"), (*kept, *axes))
@@ -146,7 +146,7 @@ def trace_gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str
     return CallMeta({"rows": shape[0], "columns": shape[1]}, {"dy": shapes["dy"], "dx": shape}, {"dx": shape})
 
 
-def _split_axes(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
+def split_axes(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
     """(kept axes, reduced axes, shape of the result)"""
     axes, keepdims = axes_of("axis", numbers["axis"], shape), as_flag("keepdims", numbers["keepdims"])
     kept = tuple([a for a in range(len(shape)) if a not in axes])
@@ -154,7 +154,7 @@ def _split_axes(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ..
     return kept, axes, result
 
 
-def _merged(view: TensorRef, *, kept: tuple[int, ...], axes: tuple[int, ...], in_order: bool) -> TensorRef | None:
+def merged_view(view: TensorRef, *, kept: tuple[int, ...], axes: tuple[int, ...], in_order: bool) -> TensorRef | None:
     """The view with the reduced axes merged into a last one, or None. `in_order` keeps their row-major order."""
     pairs = [(view.strides[a], view.shape[a]) for a in axes if view.shape[a] != 1]
     extents, strides = [view.shape[a] for a in kept], [view.strides[a] for a in kept]
@@ -167,7 +167,7 @@ def _merged(view: TensorRef, *, kept: tuple[int, ...], axes: tuple[int, ...], in
     return None
 
 
-def _with_reduced_axis(view: TensorRef, *, shape: Shape, axes: tuple[int, ...], keeps: bool) -> TensorRef:
+def with_reduced_axis(view: TensorRef, *, shape: Shape, axes: tuple[int, ...], keeps: bool) -> TensorRef:
     """A result with a last axis of extent 1 for the reduced axes."""
     kept = [a for a in range(len(shape)) if a not in axes]
     strides = [view.strides[a] for a in kept] if keeps else list(view.strides)

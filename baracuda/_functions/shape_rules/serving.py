@@ -17,13 +17,19 @@ _AXES = {"b": 0, "h": 1, "s": 2}  # letters of scalars such as stride_k_s
 
 
 def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """A row of offsets has one more than the batch; scale is 1 / sqrt(d_k) if it is None. Extents may be literals."""
+    """A row of offsets has one more than the batch; scale is 1 / sqrt(d_k) if it is None. Extents may be literals,
+    and those of absent operands alone are 0.
+    """
     words = {p.name: p.shape.partition(" at ")[0].split(", ") for p in spec.row.params if p.is_pointer}
     literals = {word: int(word) for each in words.values() for word in each if word.isdigit()}
     values: dict[str, Any] = dict(literals)
     for argument in spec.arrays:
         if argument.name in shapes:
             _read(argument.name, shapes[argument.name], words[argument.pointer], values)
+    if values.get("positions", values.get("drafted", 0) + 1) != values.get("drafted", 0) + 1:
+        raise InvalidProblemError(
+            f"target_probs has {values['positions']} positions, must have one more than drafted, {values['drafted']}"
+        )
     values["offset_count"] = values.get("batch", 0) + 1
     for name, value in values.items():
         if exceeds(INT32_MAX, value):
@@ -31,6 +37,9 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     for p in spec.row.params:
         if p.role == "parameter" and p.name in numbers and any(p.name in each for each in words.values()):
             values[p.name] = as_integer(p.name, numbers[p.name], 0, INT32_MAX)
+    for p in spec.row.params:  # those of absent operands alone
+        if p.role == "extent" and any(p.name in each for each in words.values()):
+            values.setdefault(p.name, 0)
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
     for name in ("offset_count", *literals):
         del values[name]

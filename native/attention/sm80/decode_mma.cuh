@@ -298,23 +298,40 @@ private:
             return tile * 8 + lane_ % 4 * 2 + v;
     }
 
-    // Multiplies the columns by the factors of their keys.
-    BK_DEVICE void multiply_scales(float (&scores)[2][4], const char* scales) const {
+    // Multiplies the columns by the factors of their keys, in units of 1 / unit.
+    BK_DEVICE void multiply_scales(float (&scores)[2][4], const char* scales, float unit) const {
         const float* const own = reinterpret_cast<const float*>(scales) + lane_ % 4 * 2;
-        each_element(scores, [&](int n, int v, float x) { return x * own[8 * n + v % 2]; });
+        each_element(scores, [&](int n, int v, float x) { return x * (own[8 * n + v % 2] * unit); });
+    }
+
+    // The output is in units of the largest factor of values so far, so that products of probabilities and factors stay in
+    // the range of f16. Returns what the output is to be multiplied by when a chunk has a larger one.
+    BK_DEVICE float raise_value_scale(const char* scales) {
+        const float* const own = reinterpret_cast<const float*>(scales) + lane_ % 4 * 2;
+        const float largest = quad_max(fmaxf(fmaxf(own[0], own[1]), fmaxf(own[8], own[9])));
+        if (!(largest > value_scale_)) return 1;
+        const float change = value_scale_ / largest;
+        value_scale_ = largest;
+        inverse_value_scale_ = 1 / largest;
+        return change;
     }
 
     BK_DEVICE void add_chunk(int j0, const char* stage) {
         float scores[2][4], none[1][4];
         multiply_queries(scores, stage);
         if constexpr (Shape::kIs8Bit)
-            if (g_.p.k_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile);
+            if (g_.p.k_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile, 1.0f);
         at_.key = j0 + lane_ % 4 * 2;
         apply_score_rules<T, false>(g_.p.rules, at_.query[1], keys_.k_len - 1, at_, scores, none);
         each_element(scores, [&](int n, int v, float score) {
             return band_.shows(at_.i(n, v), at_.j(n, v)) ? score : -kInfinity<float>;
         });
-        const float factor[2] = {soften(scores, 0, 1.0f, state_[0]), soften(scores, 1, 1.0f, state_[1])};
+        float factor[2] = {soften(scores, 0, 1.0f, state_[0]), soften(scores, 1, 1.0f, state_[1])};
+        if constexpr (Shape::kIs8Bit)
+            if (g_.p.v_scales.data != nullptr) {
+                const float change = raise_value_scale(stage + 2 * Shape::kTile + Shape::kScaleBytes / 2);
+                factor[0] *= change, factor[1] *= change;
+            }
         if (__any_sync(kAllLanes, factor[0] != 1 || factor[1] != 1)) {
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
@@ -323,7 +340,8 @@ private:
         }
         if (g_.p.rules.dropout.probability > 0) apply_dropout(g_.p.rules.dropout, *g_.p.rules.dropout.seed, at_, scores);
         if constexpr (Shape::kIs8Bit)
-            if (g_.p.v_scales.data != nullptr) multiply_scales(scores, stage + 2 * Shape::kTile + Shape::kScaleBytes / 2);
+            if (g_.p.v_scales.data != nullptr)
+                multiply_scales(scores, stage + 2 * Shape::kTile + Shape::kScaleBytes / 2, inverse_value_scale_);
         multiply_values(scores, stage + Shape::kTile);
     }
 
@@ -342,7 +360,9 @@ private:
         for (int half = 0; half < 2; ++half) {
             const int row = lane_ / 4 + 8 * half;
             const float top = row_state(row).max;
-            const float factor = math::half::exp2(state_[half].max - (top == -kInfinity<float> ? 0.0f : top));
+            float factor = math::half::exp2(state_[half].max - (top == -kInfinity<float> ? 0.0f : top));
+            if constexpr (Shape::kIs8Bit)
+                if (g_.p.v_scales.data != nullptr) factor *= value_scale_;
             float* const to = reinterpret_cast<float*>(ring_) + row * kWidth;
 #pragma unroll
             for (int n = 0; n < kTiles; ++n)
@@ -415,6 +435,7 @@ private:
     int end_ = 0, page_ = 0, slot_ = 0;
     RowsAreQueries at_{};
     RowState state_[2] = {{-kInfinity<float>, 0}, {-kInfinity<float>, 0}};
+    float value_scale_ = 0, inverse_value_scale_ = 0;
     float output_[kTiles][4];
 };
 

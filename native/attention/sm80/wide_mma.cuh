@@ -21,7 +21,8 @@ struct WideShape {
     static constexpr int kRowTiles = kRows / 16, kOwnKeys = kKeys / 2, kOwnColumns = kDv / 2, kValueTiles = kOwnColumns / 8;
     static constexpr int kQBytes = kTileBytes<kRows, kDk>, kBufferBytes = kTileBytes<kKeys, kDk>;
     static constexpr int kPBytes = kTileBytes<kRows, kKeys>, kExchangeBytes = 2 * kRows * static_cast<int>(sizeof(float));
-    static constexpr int kBytes = kQBytes + 2 * kBufferBytes + kPBytes + kExchangeBytes + kStateBytes;
+    static constexpr int kRowBytes = 2 * 2 * kKeys * static_cast<int>(sizeof(void*));  // addresses of two tiles
+    static constexpr int kBytes = kQBytes + 2 * kBufferBytes + kPBytes + kExchangeBytes + kRowBytes + kStateBytes;
 };
 
 template <class T>
@@ -37,6 +38,7 @@ public:
           buffers_(shared + Shape::kQBytes),
           p_(buffers_ + 2 * Shape::kBufferBytes),
           exchange_(reinterpret_cast<float*>(p_ + Shape::kPBytes)),
+          rows_(reinterpret_cast<const T**>(p_ + Shape::kPBytes + Shape::kExchangeBytes)),
           keys_(g.p.k, g.p.lengths, g.page_size, s, state.queries.b, kv_head),
           values_(g.p.v, g.p.lengths, g.page_size, s, state.queries.b, kv_head),
           thread_(static_cast<int>(threadIdx.x)),
@@ -50,6 +52,8 @@ public:
         const int end = (seen.end + kKeys - 1) / kKeys;
         int tile = seen.first / kKeys, buffer = 0;
         load_queries();
+        find_rows(tile);
+        __syncthreads();
         if (tile < end) load_keys(tile, buffer);
         end_copy_group();
         for (int half = 0; half < 2; ++half) {
@@ -61,6 +65,7 @@ public:
         clear(output_);
 #pragma unroll 1
         for (; tile < end; ++tile) {
+            find_rows(tile + 1);
             wait_for_copies<0>();
             __syncthreads();
             if (!are_latent_) load_values(tile);
@@ -93,14 +98,22 @@ private:
     BK_DEVICE void load_keys(int tile, int buffer) {
         fill_tile<kKeys, Shape::kDk, Shape::kThreads>(buffers_ + buffer * Shape::kBufferBytes, thread_,
                                                       static_cast<int>(g_.p.d_k), g_.copies_k, g_.p.k.data,
-                                                      [&](int r) { return keys_.row(tile * kKeys + r); });
+                                                      [&](int r) { return rows_[tile % 2 * 2 * kKeys + r]; });
+    }
+
+    // Stores where the keys and values of a tile are, null behind the last: a warp reads their pages once, and early.
+    BK_DEVICE void find_rows(int tile) {
+        if (thread_ >= kKeys) return;
+        const T** const to = rows_ + tile % 2 * 2 * kKeys + thread_;
+        to[0] = keys_.row(tile * kKeys + thread_);
+        if (!are_latent_) to[kKeys] = values_.row(tile * kKeys + thread_);
     }
 
     // Values have the layout of keys.
     BK_DEVICE void load_values(int tile) {
         fill_tile<kKeys, Shape::kDk, Shape::kThreads>(buffers_ + Shape::kBufferBytes, thread_, static_cast<int>(g_.p.d_v),
                                                       g_.copies_v, g_.p.v.data,
-                                                      [&](int r) { return values_.row(tile * kKeys + r); });
+                                                      [&](int r) { return rows_[(tile % 2 * 2 + 1) * kKeys + r]; });
     }
 
     BK_DEVICE void multiply_queries(const char* keys) {
@@ -228,6 +241,7 @@ private:
     const ForwardState& block_;
     char *const q_, *const buffers_, *const p_;
     float* const exchange_;  // of each half and row: the maximum of a tile, at the end the sum
+    const T** const rows_;
     const KeyRows<T> keys_, values_;
     const int thread_, row_tile_, half_;
     const bool are_latent_;  // values are the first elements of keys

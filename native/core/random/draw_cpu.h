@@ -28,13 +28,13 @@ BK_HD void draw_chunk(const Dist& dist, const uint32_t* words, const MoreWords& 
         }
         if (__builtin_expect(rejected != 0, 0))
             for (int k = 0; k < kBlock; ++k)
-                made[k] = narrow<Made>(
-                    dist(words + k * Dist::kWords, {first.seed, first.number + static_cast<unsigned>(k), Dist::kWords, first.element + k}));
+                made[k] = narrow<Made>(dist(words + k * Dist::kWords, {first.seed, first.number + static_cast<unsigned>(k),
+                                                                       Dist::kWords, first.element + k}));
     } else {
         BK_VECTOR_LOOP
         for (int k = 0; k < kBlock; ++k)
-            made[k] = narrow<Made>(
-                dist(words + k * Dist::kWords, {first.seed, first.number + static_cast<unsigned>(k), Dist::kWords, first.element + k}));
+            made[k] = narrow<Made>(dist(words + k * Dist::kWords, {first.seed, first.number + static_cast<unsigned>(k),
+                                                                   Dist::kWords, first.element + k}));
     }
 }
 
@@ -51,8 +51,8 @@ BK_HD void draw_range(const Dist& dist, const WordStream<Dist::kWords>& stream, 
         words.fill(stream, static_cast<uint64_t>(at), whole);
         const uint64_t number = stream.offset + static_cast<uint64_t>(at);
         for (int64_t chunk = 0; chunk < whole; chunk += kBlock)  // of constant length, without a scalar tail
-            draw_chunk<Made>(dist, words.of(chunk), {stream.seed, number + static_cast<uint64_t>(chunk), Dist::kWords, at + chunk},
-                             made + chunk);
+            draw_chunk<Made>(dist, words.of(chunk),
+                             {stream.seed, number + static_cast<uint64_t>(chunk), Dist::kWords, at + chunk}, made + chunk);
         if constexpr (std::is_same_v<T, f16>)
             narrow_span(y + at, made, count);
         else

@@ -50,8 +50,9 @@ __global__ void __launch_bounds__(kDrawThreads)
         Vec<T, kLanes> drawn;
 #pragma unroll
         for (int lane = 0; lane < kLanes; ++lane)
-            drawn.lane[lane] = narrow<T>(dist(words + lane * Dist::kWords,
-                                              {stream.seed, stream.offset + static_cast<uint64_t>(i + lane), Dist::kWords, i + lane}));
+            drawn.lane[lane] =
+                narrow<T>(dist(words + lane * Dist::kWords,
+                               {stream.seed, stream.offset + static_cast<uint64_t>(i + lane), Dist::kWords, i + lane}));
         if (is_aligned && i + kLanes <= numel) {
             store<kLanes>(y + i, drawn);
         } else {

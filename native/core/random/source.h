@@ -12,6 +12,7 @@
 
 #include "core/platform.h"
 #include "core/random/philox.h"
+#include "core/types/dtype.h"
 
 namespace bk {
 
@@ -63,44 +64,43 @@ BK_HD uint64_t combined_words(const uint32_t* word) {
 }
 
 // A uniform number u of (0, 1), the midpoint of one of 2^32 or 2^52 intervals, by its distances: t = min(u, 1 - u) and
-// x = 2 u - 1, each precise near its zero.
+// x = 2 u - 1, each precise near its zero. `side` is 1 for u > 1/2, else -1: a number, which vector loops keep in the lanes
+// of the others.
 template <class C>
 struct Midpoint;
 
 template <>
 struct Midpoint<float> {
     static constexpr int kWords = 1;
-    float t;
-    bool is_upper;  // u > 1/2
-    uint32_t word;
+    float t, side, x;
 
     static BK_HD Midpoint of(const uint32_t* words) {
         const uint32_t word = words[0];
         const uint32_t flip = static_cast<uint32_t>(static_cast<int32_t>(word) >> 31);
         const float folded = static_cast<float>(static_cast<int32_t>(word ^ flip));
-        return {folded * 0x1p-32f + 0x1p-33f, flip != 0, word};
+        const float centred = static_cast<float>(static_cast<int32_t>(word ^ 0x80000000u));
+        return {folded * 0x1p-32f + 0x1p-33f, bit_cast<float>(0x3f800000u | (~word & 0x80000000u)),
+                centred * 0x1p-31f + 0x1p-32f};
     }
-    BK_HD float x() const { return static_cast<float>(static_cast<int32_t>(word ^ 0x80000000u)) * 0x1p-31f + 0x1p-32f; }
+    BK_HD bool is_upper() const { return side > 0.0f; }
 };
 
 template <>
 struct Midpoint<double> {
     static constexpr int kWords = 2;
-    double t;
-    bool is_upper;
+    double t, side, x;
 
+    // The bits as the fraction of a number in [1, 2): exact, and without a conversion of 64 bits.
     static BK_HD Midpoint of(const uint32_t* words) {
-        constexpr uint64_t kOne = uint64_t{1023} << 52;
-        const uint64_t bits = combined_words<2>(words) >> 12;
-        // The bits as the fraction of a number in [1, 2), less 1: exact, and without a conversion of 64 bits.
-        const double u = bit_cast<double>(kOne | bits) - (1.0 - 0x1p-53);
-        const bool is_upper = (words[1] >> 31) != 0;
-        return {is_upper ? 1.0 - u : u, is_upper};
+        constexpr uint64_t kOne = uint64_t{1023} << 52, kHalf = uint64_t{1} << 51;
+        const uint64_t whole = combined_words<2>(words), bits = whole >> 12;
+        const uint64_t flip = 0 - (whole >> 63);
+        const uint64_t folded = (bits ^ flip) & (kHalf - 1);
+        const double t = bit_cast<double>(kOne | folded) - (1.0 - 0x1p-53);
+        const double side = bit_cast<double>(kOne | (~whole & uint64_t{1} << 63));
+        return {t, side, side * (1.0 - 2.0 * t)};
     }
-    BK_HD double x() const {
-        const double size = 1.0 - 2.0 * t;
-        return is_upper ? size : -size;
-    }
+    BK_HD bool is_upper() const { return side > 0.0; }
 };
 
 // A multiple of 2^-kDigits in [0, 1).

@@ -36,7 +36,7 @@ namespace bk {
 // Splits of long reductions, and min. items of each. The items of a result alone decide, so that neither the number of
 // results nor that of threads changes its bits.
 constexpr int64_t kReduceSplits = 64;
-constexpr int64_t kReduceSplitItems = 8192;
+constexpr int64_t kReduceSplitItems = 16384;
 
 inline int64_t splits_of(int64_t items) {
     int64_t splits = 1;
@@ -255,7 +255,9 @@ Status reduce_spans(const ReduceAxes<Items::kOperands, sizeof...(Out)>& axes, co
             return Status::kOk;
         }
     }
-    const int64_t split_items = ceil_div(plan.items, splits), task_splits = are_shared ? splits : 1;
+    // Splits begin at whole cache lines of a row.
+    const int64_t split_items = ceil_div(ceil_div(plan.items, splits), kItemAccs) * kItemAccs,
+                  task_splits = are_shared ? splits : 1;
     Acc partial[kMaxPartials<Acc>];
     int64_t step[kIn + kOut] = {};  // from result to result of a task
     for (int k = 0; !spans.along_items && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];

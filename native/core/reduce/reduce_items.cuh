@@ -152,7 +152,8 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
     constexpr int kVarying = sizeof...(K), kSteps = kSettleInterval / kReduceUnroll;
     const auto load_at = [&](auto at, int64_t offset) {
         constexpr int k = decltype(at)::value;
-        return load_lanes<N>(get<k>(in) + base[k] + offset, grid.broadcast >> k & 1);
+        return load_lanes<N>(get<k>(in) + base[k] + offset, grid.broadcast >> k & 1,
+                             N > 1 && (grid.broadcast >> (kUnalignedBit + k) & 1) != 0);
     };
     const Pack<InputVector<N, kVarying + M, In...>...> values =
         pack(bit_cast<InputVector<N, kVarying + M, In...>>(load_at(std::integral_constant<int, kVarying + int{M}>{}, 0))...);

@@ -16,7 +16,7 @@ namespace bk {
 
 template <class Bits>
 constexpr int kBlockSortItems = sizeof(Bits) == 8 ? 8 : 16;
-constexpr int kBlockSortMaxThreads = 1024;
+constexpr int kBlockSortMaxThreads = 512;  // with 1024 the 64 registers of a thread spill
 
 // Offsets in shared memory, in bytes.
 template <class Bits>
@@ -103,31 +103,30 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads)
     const Bits* const x = static_cast<const Bits*>(operands.pointer.x);
 
     Bits element[kItems];
-    uint16_t index[kItems];
+    uint32_t index[kItems];  // the rank in the upper half: registers are scarce
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int at = first + 32 * k;
         element[k] = at < length ? x[row.at(operands, kSortX, at)] : Bits{0};
-        index[k] = static_cast<uint16_t>(at);
+        index[k] = static_cast<uint32_t>(at);
     }
 #pragma unroll 1
     for (int shift = 0; shift < 8 * static_cast<int>(sizeof(Bits)); shift += kDigitBits) {
         for (int digit = lane; digit < kDigits; digit += 32) own_counters[digit] = 0;
         __syncwarp();
-        uint16_t rank[kItems];
 #pragma unroll
         for (int k = 0; k < kItems; ++k)
-            rank[k] =
-                static_cast<uint16_t>(rank_digit(own_counters, digit_of(order(element[k]), shift), first + 32 * k < length));
+            index[k] = (index[k] & 0xffffu) |
+                       rank_digit(own_counters, digit_of(order(element[k]), shift), first + 32 * k < length) << 16;
         __syncthreads();
         if (add_counters(counters, starts, warps, length)) continue;
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
             const uint32_t digit = digit_of(order(element[k]), shift);
-            const uint32_t to = starts[digit] + own_counters[digit] + rank[k];
+            const uint32_t to = starts[digit] + own_counters[digit] + (index[k] >> 16);
             if (first + 32 * k >= length) continue;
             elements[to] = element[k];
-            if (has_indices) indices[to] = index[k];
+            if (has_indices) indices[to] = static_cast<uint16_t>(index[k]);
         }
         __syncthreads();
 #pragma unroll
@@ -143,7 +142,7 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads)
         if (at >= length) continue;
         if (operands.pointer.values != nullptr)
             static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at)] = element[k];
-        if (has_indices) row.store_index(operands, at, row.payload(operands, index[k]));
+        if (has_indices) row.store_index(operands, at, row.payload(operands, index[k] & 0xffffu));
     }
 }
 

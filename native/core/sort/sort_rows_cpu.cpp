@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/sort/sort_items_cpu.h"
+#include "core/sort/sort_network_cpu.h"
 #include "core/sort/sort_rows.h"
 
 namespace bk {
@@ -48,32 +50,56 @@ public:
 
     // Sorts one row; `counts` is set if threads share it.
     void operator()(int64_t row, Item* items, Item* other, SliceCounts* counts) const {
-        const Offsets<kSortOperands, uint64_t> first = rows_(static_cast<uint64_t>(row));
-        const int64_t length = problem_.length, step = problem_.step[kSortX];
-        const Bits* const x = static_cast<const Bits*>(pointers_.x) + static_cast<int64_t>(first.of[kSortX]);
-        const int64_t grain = counts == nullptr ? length : kLongRow / 8;
-        split_chunks(length, grain, [&](int64_t begin, int64_t end) {
-            with_kind(order_, [&](const KeyOrder<Bits>& order) {
-                for (int64_t i = begin; i < end; ++i) items[i] = Item::make(order(x[i * step]), static_cast<uint64_t>(i));
-            });
-        });
+        const int64_t length = problem_.length, grain = counts == nullptr ? length : kLongRow / 8;
+        load(row, items, grain);
         const int key_bytes = order_.kind == KeyKind::kBoolean ? 1 : static_cast<int>(sizeof(Bits));
         const Item* const sorted = counts == nullptr ? sort_items(items, other, length, key_bytes)
                                                      : sort_items_in_slices(items, other, length, key_bytes, counts);
-        if (pointers_.values != nullptr)
-            store_values(x, sorted, reinterpret_cast<Bits*>(sorted == items ? other : items),
-                         static_cast<Bits*>(pointers_.values) + static_cast<int64_t>(first.of[kSortValues]), grain);
-        if (pointers_.indices != nullptr) {
-            const int64_t from = static_cast<int64_t>(first.of[kSortPayload]),
-                          to = static_cast<int64_t>(first.of[kSortIndices]);
-            if (problem_.index_bytes == 4)
-                store_indices<uint32_t>(sorted, from, to, grain);
-            else
-                store_indices<uint64_t>(sorted, from, to, grain);
+        store(row, sorted, sorted == items ? other : items, grain);
+    }
+
+    // Sorts kNetworkLanes short rows from `row` on.
+    void sort_short_rows(int64_t row, Item* items, Item* other, NetworkColumns& columns) const {
+        const int64_t length = problem_.length;
+        for (int lane = 0; lane < kNetworkLanes; ++lane) {
+            load(row + lane, items, length);
+            for (int64_t i = 0; i < length; ++i) columns[i][lane] = items[i].word;
+        }
+        sort_columns_vectorised(columns, length);
+        for (int lane = 0; lane < kNetworkLanes; ++lane) {
+            for (int64_t i = 0; i < length; ++i) items[i].word = columns[i][lane];
+            store(row + lane, items, other, length);
         }
     }
 
 private:
+    void load(int64_t row, Item* items, int64_t grain) const {
+        const int64_t step = problem_.step[kSortX];
+        const Bits* const x = x_of(rows_(static_cast<uint64_t>(row)));
+        split_chunks(problem_.length, grain, [&](int64_t begin, int64_t end) {
+            with_kind(order_, [&](const KeyOrder<Bits>& order) {
+                for (int64_t i = begin; i < end; ++i) items[i] = Item::make(order(x[i * step]), static_cast<uint64_t>(i));
+            });
+        });
+    }
+
+    void store(int64_t row, const Item* sorted, Item* other, int64_t grain) const {
+        const Offsets<kSortOperands, uint64_t> first = rows_(static_cast<uint64_t>(row));
+        if (pointers_.values != nullptr)
+            store_values(x_of(first), sorted, reinterpret_cast<Bits*>(other),
+                         static_cast<Bits*>(pointers_.values) + static_cast<int64_t>(first.of[kSortValues]), grain);
+        if (pointers_.indices == nullptr) return;
+        const int64_t from = static_cast<int64_t>(first.of[kSortPayload]), to = static_cast<int64_t>(first.of[kSortIndices]);
+        if (problem_.index_bytes == 4)
+            store_indices<uint32_t>(sorted, from, to, grain);
+        else
+            store_indices<uint64_t>(sorted, from, to, grain);
+    }
+
+    const Bits* x_of(const Offsets<kSortOperands, uint64_t>& first) const {
+        return static_cast<const Bits*>(pointers_.x) + static_cast<int64_t>(first.of[kSortX]);
+    }
+
     // By a buffer, since values may be x.
     void store_values(const Bits* x, const Item* sorted, Bits* buffer, Bits* values, int64_t grain) const {
         const int64_t step = problem_.step[kSortX], value_step = problem_.step[kSortValues];
@@ -136,7 +162,14 @@ Status sort_by_items(const Launch& launch, const SortProblem& problem, const Sor
         split_chunks(rows, grain, [&](int64_t begin, int64_t end) {
             alignas(64) char memory[2 * kStackBytes];
             Item* const items = reinterpret_cast<Item*>(memory);
-            for (int64_t row = begin; row < end; ++row) sort_row(row, items, items + length, nullptr);
+            int64_t row = begin;
+            if constexpr (std::is_same_v<Item, PackedItem>) {
+                alignas(64) NetworkColumns columns;
+                if (length <= kNetworkLength)
+                    for (; row + kNetworkLanes <= end; row += kNetworkLanes)
+                        sort_row.sort_short_rows(row, items, items + length, columns);
+            }
+            for (; row < end; ++row) sort_row(row, items, items + length, nullptr);
         });
         return Status::kOk;
     }

@@ -17,6 +17,7 @@ struct RadixHistogram {
     int64_t total[kSelectBins];
     int64_t warp_total[32];
     int64_t below, in_bin;
+    unsigned long long found;  // by find_rank
     int bin;
 };
 

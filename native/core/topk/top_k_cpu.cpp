@@ -10,6 +10,7 @@
 #include "core/abi/workspace.h"
 #include "core/topk/ranked_cpu.h"
 #include "core/topk/row_selection.h"
+#include "core/topk/sorted_results.h"
 
 namespace bk {
 
@@ -146,21 +147,32 @@ BK_HD void select_row(const TopKRows<Bits>& rows, const Row<Bits>& row, const Ke
 
 }  // namespace
 
-template <class Bits>
-size_t top_k_workspace(const TopKRows<Bits>&) {
-    return 0;
-}
+namespace {
 
 template <class Bits>
-Status select_top_k(const Launch&, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
-    TopKRows<Bits> given = rows;
+Status select_rows(const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
     const Walk<3, uint64_t> walk(collapse(rows.rows));
-    with_key_kind(given.order, [&](const auto& key_of) {
-        parallel_ranges(given.rows.numel(), grain_for(given.length * 8), [&](int64_t begin, int64_t end) {
-            for (int64_t r = begin; r < end; ++r) select_row(given, row_of(given, walk, r, x, values, indices), key_of);
+    with_key_kind(rows.order, [&](const auto& key_of) {
+        parallel_ranges(rows.rows.numel(), grain_for(rows.length * 8), [&](int64_t begin, int64_t end) {
+            for (int64_t r = begin; r < end; ++r) select_row(rows, row_of(rows, walk, r, x, values, indices), key_of);
         });
     });
     return Status::kOk;
+}
+
+}  // namespace
+
+template <class Bits>
+size_t top_k_workspace(const TopKRows<Bits>& rows) {
+    return sorts_in_workspace(rows, kBufferedResults) ? sorted_results_workspace(rows) : 0;
+}
+
+template <class Bits>
+Status select_top_k(const Launch& launch, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
+    if (!workspace_holds(launch, top_k_workspace(rows))) return select_rows(rows, x, values, indices);
+    return select_and_sort(launch, rows, values, indices, [&](const TopKRows<Bits>& dense, Bits* to, IndexArray to_indices) {
+        return select_rows(dense, x, to, to_indices);
+    });
 }
 
 #define BK_TOP_K(Bits)                                            \

@@ -3,18 +3,25 @@
 #pragma once
 
 #include "core/topk/row_selection.h"
+#include "core/topk/sorted_results.h"
 #include "core/topk/top_k_rows.cuh"
+#include "core/topk/top_k_stream.cuh"
 
 namespace bk {
 
 template <class Bits>
-size_t top_k_workspace(const TopKRows<Bits>&) {
-    return 0;
+size_t top_k_workspace(const TopKRows<Bits>& rows) {
+    return sorts_in_workspace(rows, kStreamResults<Bits>) ? sorted_results_workspace(rows) : 0;
 }
 
 template <class Bits>
 Status select_top_k(const Launch& launch, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
-    return top_k_by_rows(launch, RowTable<Bits>(rows, x, values, indices));
+    const RowTable<Bits> table(rows, x, values, indices);
+    if (streams(table)) return top_k_by_streams(launch, table);
+    if (!workspace_holds(launch, top_k_workspace(rows))) return top_k_by_rows(launch, table);
+    return select_and_sort(launch, rows, values, indices, [&](const TopKRows<Bits>& dense, Bits* to, IndexArray to_indices) {
+        return top_k_by_rows(launch, RowTable<Bits>(dense, x, to, to_indices));
+    });
 }
 
 #define BK_TOP_K(Bits)                                            \

@@ -73,7 +73,7 @@ struct DeviceRow {
     const Bits* x;
     Bits* values;
     IndexArray indices;
-    int64_t length, step, value_step, index_at, index_step;
+    int64_t length, step, value_at, value_step, index_at, index_step;
     KeyOrder<Bits> order;
 
     BK_DEVICE DeviceRow(const RowTable<Bits>& table, int64_t row) {
@@ -87,7 +87,8 @@ struct DeviceRow {
         }
         step = table.step[0];
         x = table.x + first;
-        values = table.values + static_cast<int64_t>(at.of[1]);
+        values = table.values;
+        value_at = static_cast<int64_t>(at.of[1]);
         value_step = table.step[1];
         indices = table.indices;
         index_at = static_cast<int64_t>(at.of[2]);
@@ -97,7 +98,7 @@ struct DeviceRow {
     BK_DEVICE Bits element(int64_t i) const { return x[i * step]; }
     BK_DEVICE Bits key(int64_t i) const { return order(element(i)); }
     BK_DEVICE void set(int64_t k, Bits value, int64_t index) const {
-        values[k * value_step] = value;
+        values[value_at + k * value_step] = value;
         indices.set(index_at + k * index_step, index);
     }
 };
@@ -155,7 +156,8 @@ BK_DEVICE void emit_within(const DeviceRow<Bits>& row, RankThreshold<Bits> thres
 template <class Bits>
 BK_DEVICE void sort_results(const DeviceRow<Bits>& row, int64_t count) {
     merge_exchange(count, [&](int64_t a, int64_t b) {
-        const Bits first = row.values[a * row.value_step], second = row.values[b * row.value_step];
+        const Bits first = row.values[row.value_at + a * row.value_step],
+                   second = row.values[row.value_at + b * row.value_step];
         const int64_t i = row.indices[row.index_at + a * row.index_step], j = row.indices[row.index_at + b * row.index_step];
         const Bits first_key = row.order(first), second_key = row.order(second);
         if (first_key < second_key || (first_key == second_key && i < j)) return;

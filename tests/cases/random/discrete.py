@@ -74,20 +74,20 @@ CASES = (
         row="random_integers_{T}",
         problems=problems({"low": 3, "high": 10}, {"one": {"low": 5, "high": 6}, "odd": {"low": 0, "high": 101}})
         | {"whole_range": whole_range, "rejecting": rejecting},
-        reference=integers_reference, tolerance={"y": "exact"}, plain="n33", large="n20011", idle=IDLE,
+        reference=integers_reference, tolerance={"y": "exact"}, plain="state", large="n20011", idle=IDLE,
         brief=(*BRIEF, "whole_range", "rejecting"), full=lambda slots: slots["T"] in ("i32", "i64"),
         bad=bad_calls(
             ({"low": 10}, "low is 10, must be below high, 10"), ({"high": -5}, "low is 3, must be below high, -5"),
         ),
     ),
     Case(
-        row="random_bits_{T}", problems=problems({}), reference=bits_reference, tolerance={"y": "exact"}, plain="n33",
+        row="random_bits_{T}", problems=problems({}), reference=bits_reference, tolerance={"y": "exact"}, plain="state",
         large="n20011", brief=BRIEF, idle=IDLE, full=lambda slots: slots["T"] in ("u32", "u64"), bad=bad_calls(),
     ),
     Case(
         row="random_bernoulli_{T}",
         problems=problems({"p": 0.3}, {f"p{p}": {"p": p} for p in (0.0, 1.0, 0.5, 1e-10, 2.0**-33, 1 - 2.0**-32)}),
-        reference=bernoulli_reference, tolerance={"y": "exact"}, plain="n33", large="n20011", idle=IDLE,
+        reference=bernoulli_reference, tolerance={"y": "exact"}, plain="state", large="n20011", idle=IDLE,
         brief=(*BRIEF, "p0.0", "p1.0"), full=lambda slots: slots["T"] == "u8",
         bad=bad_calls(*(({"p": p}, r"p is \S+, must be in \[0, 1\]") for p in (-0.1, 1.1, math.nan, math.inf))),
     ),

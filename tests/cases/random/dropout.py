@@ -8,7 +8,15 @@ import numpy as np
 from tools.oracle import distributions
 from tools.oracle.philox import numbers
 
-from ..elementwise.common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
+from ..elementwise.common import (
+    CUBE,
+    flat_calls,
+    flat_maker,
+    flat_problems,
+    strided_calls,
+    strided_maker,
+    strided_problems,
+)
 from ..model import Bad, Case, Expected
 from .common import SEED, STATE, STREAMS, state_of, stream_of
 
@@ -111,9 +119,10 @@ def seeded(row, reference, inputs, output):
         without = strided_problems(lambda *a, **k: make(*a, alone=True, **k), inputs, (output,))
         problems |= {f"{name}, alone": problem for name, problem in without.items()}
         problems |= {f"{n}, alone": p for n, p in options(lambda *a, **k: make(*a, alone=True, **k)).items()}
+    problems["plain"] = lambda d: make(d, CUBE, state=STATE)  # with every operand
     calls = strided_calls(row)
     calls["bad"] = (*(bad for bad in calls["bad"] if "state" not in bad.name), *wrong(),
-                    Bad("odd_state", 1, r"state is 0x[0-9a-f]+", of="state", shift={"state": 1}))  # fmt: skip
+                    Bad("odd_state", 1, r"state is 0x[0-9a-f]+", shift={"state": 1}))  # fmt: skip
     calls["brief"] = (*calls["brief"], "p1.0", "alpha, p0.3", "shared 23", "odd_offset", "state")
     calls["idle"] = tuple(calls["idle"])
     return Case(

@@ -9,7 +9,7 @@ from tools.oracle import distributions
 from tools.oracle.numerics import UNIT_ROUNDOFF, round_to
 from tools.oracle.philox import numbers
 
-from ..elementwise.common import strided_calls, strided_problems
+from ..elementwise.common import CUBE, strided_calls, strided_problems
 from ..model import Bad, Case, Expected
 from .common import STATE, STREAMS, stream_of
 from .dropout import seeded_maker
@@ -61,9 +61,10 @@ def of_array(row, op, reference):
         problems[name] = lambda d, stream=stream: make(d, (5, 31), **stream)
     problems["state"] = lambda d: make(d, (5, 31), state=STATE)
     problems |= {f"n{n}": lambda d, n=n: make(d, (n,), "special") for n in (1, 8, 31, 1000, 4097)}
+    problems["plain"] = lambda d: make(d, CUBE, state=STATE)  # with every operand
     calls = strided_calls(row)
     calls["bad"] = (*(bad for bad in calls["bad"] if "state" not in bad.name),
-                    Bad("odd_state", 1, r"state is 0x[0-9a-f]+", of="state", shift={"state": 1}))  # fmt: skip
+                    Bad("odd_state", 1, r"state is 0x[0-9a-f]+", shift={"state": 1}))  # fmt: skip
     calls["brief"] = (*calls["brief"], "odd_offset", "state")
     return Case(
         row=row, problems=problems, reference=reference, tolerance={"y": "pointwise"},

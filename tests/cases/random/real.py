@@ -111,7 +111,7 @@ CUTS = {
 def case(name, scalars, make_reference, wrong, variants, tolerance="pointwise"):
     return Case(
         row=f"random_{name}_{{T}}", problems=problems(scalars, variants), reference=make_reference,
-        tolerance={"y": tolerance}, plain="n33", large="n20011", brief=(*BRIEF, *list(variants)[:1]), idle=IDLE,
+        tolerance={"y": tolerance}, plain="state", large="n20011", brief=(*BRIEF, *list(variants)[:1]), idle=IDLE,
         full=lambda slots: slots["T"] == "f32", bad=bad_calls(*wrong),
     )  # fmt: skip
 

@@ -152,7 +152,11 @@ def bias_lists_reference(problem):
 def bad_of(operands, extents, *, empty=False):
     sign = "> 0" if empty else ">= 0"
     return (
-        *(Bad(f"{e}_{v}", 2, rf"{e} is {v}, must be {sign}", {e: v}, can=2) for e in extents for v in (-3, 0)[: 1 + empty]),
+        *(
+            Bad(f"{e}_{v}", 2, rf"{e} is {v}, must be {sign}", {e: v}, can=2)
+            for e in extents
+            for v in (-3, 0)[: 1 + empty]
+        ),
         *(Bad(f"null_{p}", 2, rf"{p} is NULL", null=(p,)) for p in operands),
         *(Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in operands),
     )

@@ -10,7 +10,14 @@ from ..model import Bad, Case, Expected, Idle, Problem
 from .tokens import RANDOM, SEED, random_numbers, stream_of
 
 # batch, drafted tokens, vocabulary
-SHAPES = {"one": (1, 1, 1), "plain": (12, 3, 50), "odd": (9, 5, 33), "segments": (2, 2, 3001), "long": (1, 2, 20011), "rows": (70, 1, 4)}
+SHAPES = {
+    "one": (1, 1, 1),
+    "plain": (12, 3, 50),
+    "odd": (9, 5, 33),
+    "segments": (2, 2, 3001),
+    "long": (1, 2, 20011),
+    "rows": (70, 1, 4),
+}
 
 
 def probabilities(draw, shape, spread=1.5):
@@ -47,7 +54,8 @@ def flashinfer(draw, shape, kind="normal"):
     scalars = {"batch": batch, "num_speculative_tokens": drafted, "vocab": vocab, "deterministic": 1}
     scalars |= {"seed_val": SEED, "offset_val": 7}
     arrays = {
-        "draft_probs": draw.array(draft), "draft_token_ids": draw.array(tokens, "i32"), "target_probs": draw.array(target),
+        "draft_probs": draw.array(draft), "draft_token_ids": draw.array(tokens, "i32"),
+        "target_probs": draw.array(target),
         "output_token_ids": draw.output((batch, drafted + 1), dtype="i32"),
         "output_accepted_token_num": draw.integers((batch,), "small", dtype="i32"),
         "output_emitted_draft_token_num": draw.integers((batch,), "small", dtype="i32"),
@@ -243,7 +251,8 @@ CASES = (
         row="tree_sample_{T}",
         problems={name: lambda d, s=s: tree(d, s) for name, s in SHAPES.items()}
         | {
-            "plain": lambda d: tree(d, SHAPES["plain"], arrays=RANDOM), "wide": lambda d: tree(d, (20, 60, 7)), "chain": lambda d: tree(d, (3, 9, 7), "chain"),
+            "plain": lambda d: tree(d, SHAPES["plain"], arrays=RANDOM), "wide": lambda d: tree(d, (20, 60, 7)),
+            "chain": lambda d: tree(d, (3, 9, 7), "chain"),
             "faults": lambda d: tree(d, (6, 12, 8), "faults"),
             "rng_state": lambda d: tree(d, (6, 12, 8), arrays=("rng_state",)),
         },

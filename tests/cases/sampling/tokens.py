@@ -24,7 +24,7 @@ def written(problem, **outputs):
 
 def rows_of(draw, shape, kind="normal", probabilities=False):
     """Logits of a model's spread, or probabilities that sum to about 1."""
-    batch, vocab = shape
+    vocab = shape[1]
     x = draw.rng.standard_normal(shape) * 3
     if kind == "ties":
         x = np.round(x)
@@ -55,7 +55,12 @@ def outputs(draw, batch, *names):
 
 # --- FlashInfer's samplers ---
 
-SCALARS = {"top_k": ("top_k_val",), "top_p": ("top_p_val",), "min_p": ("min_p_val",), "top_k_top_p": ("top_k_val", "top_p_val")}
+SCALARS = {
+    "top_k": ("top_k_val",),
+    "top_p": ("top_p_val",),
+    "min_p": ("min_p_val",),
+    "top_k_top_p": ("top_k_val", "top_p_val"),
+}
 DEFAULT = {"top_k_val": 5, "top_p_val": 0.7, "min_p_val": 0.05}
 FILTER = {"top_k_val": "top_k", "top_p_val": "top_p", "min_p_val": "min_p"}
 
@@ -71,13 +76,17 @@ def flashinfer(draw, names, shape=SHAPES["plain"], kind="normal", arrays=False, 
     if arrays:
         for name, value in values.items():
             dtype = "i32" if name == "top_k_val" else "f32"
-            series = np.resize([value, value * 2, 1, value, -1, vocab], batch) if dtype == "i32" else np.resize(
-                [value, value / 2, 1.0, 0.3, value, 1.0], batch
+            series = (
+                np.resize([value, value * 2, 1, value, -1, vocab], batch)
+                if dtype == "i32"
+                else np.resize([value, value / 2, 1.0, 0.3, value, 1.0], batch)
             )
             own[name.replace("_val", "_arr")] = draw.array(round_to(series, "f32") if dtype == "f32" else series, dtype)
     else:
         scalars |= values
-    return Problem(scalars, own | {"probs": probs} | outputs(draw, batch, "output", "valid"), null=given.get("null", ()))
+    return Problem(
+        scalars, own | {"probs": probs} | outputs(draw, batch, "output", "valid"), null=given.get("null", ())
+    )
 
 
 def flashinfer_reference(names, problem):
@@ -110,10 +119,17 @@ def flashinfer_cases():
             problems["offset"] = lambda d, m=make: m(d, seed=2**64 - 1, offset=2**40 + 3)
             problems["whole"] = lambda d, m=make: m(d, shape=(4, 40), top_k_val=40, top_p_val=1.0, min_p_val=1e-30)
             arrays_of = [name.replace("_val", "_arr") for name in names] if arrays else []
-            text = {"top_k_val": r"top_k_val is {}, must be in \[1, vocab = 100\]", "top_p_val": r"top_p_val is {}, must be in \(0, 1\]"}
+            text = {
+                "top_k_val": r"top_k_val is {}, must be in \[1, vocab = 100\]",
+                "top_p_val": r"top_p_val is {}, must be in \(0, 1\]",
+            }
             text["min_p_val"] = text["top_p_val"].replace("top_p", "min_p")
             wrong = {"top_k_val": (0, -1, 101), "top_p_val": (0.0, 1.5, -0.5, np.nan), "min_p_val": (0.0, 1.5, np.nan)}
-            bad = [Bad(f"{e}_{v}", 2, rf"{e} is {v}, must be > 0", {e: v}, can=2) for e in ("batch", "vocab") for v in (0, -3)]
+            bad = [
+                Bad(f"{e}_{v}", 2, rf"{e} is {v}, must be > 0", {e: v}, can=2)
+                for e in ("batch", "vocab")
+                for v in (0, -3)
+            ]
             if not arrays:
                 bad += [
                     Bad(f"{name}_{k}", 2, text[name].format("-?[0-9na.]+"), {name: value}, can=2)
@@ -124,8 +140,8 @@ def flashinfer_cases():
             bad += [Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in (*arrays_of, "probs", "output")]
             yield Case(
                 row=f"flashinfer_{kind}_sampling_{{T}}{'_arr' if arrays else ''}", problems=problems,
-                reference=functools.partial(flashinfer_reference, names), tolerance={"output": "exact", "valid": "exact"},
-                plain="plain", large="long", bad=tuple(bad), idle=(),
+                reference=functools.partial(flashinfer_reference, names),
+                tolerance={"output": "exact", "valid": "exact"}, plain="plain", large="long", bad=tuple(bad), idle=(),
             )  # fmt: skip
 
 
@@ -343,7 +359,9 @@ def cases():
     yield Case(
         row="filter_tokens_{T}", problems=problems, reference=filter_reference,
         tolerance={"y": "pointwise", "valid": "exact"}, plain="plain", large="long",
-        bad=bad_of(("x",), ("x", "y"), (*NUMBERS, Bad("normalize", 2, r"normalize is 3, must be", {"normalize": 3}, can=2))),
+        bad=bad_of(
+            ("x",), ("x", "y"), (*NUMBERS, Bad("normalize", 2, r"normalize is 3, must be", {"normalize": 3}, can=2))
+        ),
         idle=(Idle("no_rows", {"batch": 0}),),
     )  # fmt: skip
     problems = {name: lambda d, s=s: typical(d, s) for name, s in SHAPES.items()}

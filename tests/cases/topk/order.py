@@ -16,7 +16,7 @@ def elements(draw, shape, kind, axis=-1, strides=None):
     """kind is one of draw.values; or "ties": few values; "equal": one value; "rising" and "falling" along the axis;
     "nan": NaN alone; "close": values that differ in their lowest bits."""
     if kind in ("normal", "special", "wide"):
-        return draw.values(shape, kind, strides)
+        return draw.values(shape, "normal" if draw.dtype == "bool" else kind, strides)
     is_float = draw.values((1,)).values.dtype.kind == "f"
     if kind == "ties":
         values = draw.rng.integers(0, 3, shape)

@@ -50,6 +50,20 @@ def test_gradients_of_scatter_reduce(reduce, include_self):
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_gradients_of_sorts(axis, descending):
+    """Among ties the gradient goes where the stable sort took the element from."""
+    x, dy = torch.randint(-3, 3, (40, 7)).double(), torch.rand(40, 7, dtype=torch.float64)
+    theirs = x.clone().requires_grad_()
+    torch.sort(theirs, dim=axis, descending=descending, stable=True).values.backward(dy)
+    for name in ("sort", "sort_with_indices"):
+        ours = x.clone().requires_grad_()
+        found = getattr(bt, name)(ours, axis=axis, descending=descending)
+        (found if name == "sort" else found[0]).backward(dy)
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("half", ["", "_half"])
 @pytest.mark.parametrize(
     ("name", "shape", "table"),

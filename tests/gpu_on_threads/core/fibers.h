@@ -72,7 +72,7 @@ inline Fiber fiber[kMaxThreads];
 inline uint32_t exchanged[kMaxThreads];  // words of the last exchange, by thread
 inline Context scheduler;
 inline unsigned current, threads, alive, at_block, blocks_run;
-inline unsigned cluster;  // blocks per cluster
+inline unsigned cluster;        // blocks per cluster
 inline int cluster_rounds = 2;  // runs of a grid with clusters
 inline void (*body)(void*);
 inline void* body_argument;

@@ -25,7 +25,7 @@ STRIDED = [
 ]  # fmt: skip
 FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
 # Ops of operands with one extent each, which fits.
-ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram"
+ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|unique_(?!r|c)"
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
 # short.
 OTHERS = [

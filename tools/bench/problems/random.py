@@ -133,6 +133,27 @@ def of_arrays(name, count, value, *bounds):
     )  # fmt: skip
 
 
+def multinomial(rows_of, categories, draws, *bounds):
+    """Cumulated weights that are all equal."""
+
+    def peer(torch, t, scalars):
+        weights = torch.ones((rows_of, categories), dtype=t["cdf"].dtype, device=t["cdf"].device)
+        return lambda: torch.multinomial(weights, draws, True)
+
+    def mean_is_right(problem):
+        u = distributions.half_open(SEED, 0, draws, "f64")
+        cdf = rows(problem, "cdf", [0])[0]
+        wanted = np.searchsorted(cdf, u * cdf[-1], side="right")
+        return "" if np.array_equal(rows(problem, "y", [0])[0], wanted) else "has other categories"
+
+    return Bench(
+        name=f"random multinomial, {rows_of} x {categories}, {draws} draws", row="random_multinomial_{T}",
+        dtypes=("f32",), check=mean_is_right, torch=(peer,), bounds=bounds,
+        arrays={"cdf": Operand((rows_of, categories), 1.0), "y": Operand((rows_of, draws))},
+        scalars={"seed": SEED, "offset": 0},
+    )  # fmt: skip
+
+
 def benches(backend):
     on_gpu = backend == "cuda"
     count = 2**26 if on_gpu else 2**22
@@ -162,6 +183,7 @@ def benches(backend):
         check=kept_of_gradient, bounds=(Bound("copy", 0.9, dtypes=("f32",)),) if on_gpu else (),
     )  # fmt: skip
     yield of_arrays("bernoulli_of", count, 0.25, peer)
+    yield multinomial(128, 32768, 1024, peer)
     yield of_arrays("poisson", count // 16, 3.0, peer)
 
 

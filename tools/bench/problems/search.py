@@ -20,7 +20,7 @@ def ascending(n, extent):
 
 def runs_of(n, mean):
     """Runs of `mean` equal elements on average."""
-    return lambda rng: np.cumsum(rng.integers(0, mean, n) == 0)
+    return lambda rng: np.cumsum(rng.integers(0, mean, n) == 0).reshape(n)
 
 
 # --- checks, by samples ----------------------------------------------------------------------------------------------
@@ -64,10 +64,8 @@ def check_bins(problem):
 
 def check_runs(counter):
     def check(problem):
-        x = problem.indices["x"]
+        x = problem.indices["x"].reshape(-1)
         expected = len(np.unique(x)) if problem.bench.row.startswith("unique{I}") else 1 + int(np.sum(x[1:] != x[:-1]))
-        if x.ndim > 1:
-            return ""
         return same(problem, counter, [0], np.array([expected]))
 
     return check
@@ -76,8 +74,14 @@ def check_runs(counter):
 # --- peers -----------------------------------------------------------------------------------------------------------
 
 
+def narrow(t, *names):
+    """Indices are int64 for torch's peers; these are data, of our width."""
+    return [t[name].int() for name in names]
+
+
 def torch_search(torch, t, scalars):
-    return lambda: torch.searchsorted(t["sorted_seq"], t["values"], out_int32=True)
+    sequence, values = narrow(t, "sorted_seq", "values")
+    return lambda: torch.searchsorted(sequence, values, out_int32=True)
 
 
 def numpy_search(a, scalars):
@@ -85,7 +89,8 @@ def numpy_search(a, scalars):
 
 
 def torch_isin(torch, t, scalars):
-    return lambda: torch.isin(t["values"], t["sorted_seq"])
+    values, sequence = narrow(t, "values", "sorted_seq")
+    return lambda: torch.isin(values, sequence)
 
 
 def numpy_isin(a, scalars):
@@ -93,7 +98,8 @@ def numpy_isin(a, scalars):
 
 
 def torch_bincount(torch, t, scalars):
-    return lambda: torch.bincount(t["x"], minlength=t["output"].shape[0])
+    (x,) = narrow(t, "x")
+    return lambda: torch.bincount(x, minlength=t["output"].shape[0])
 
 
 def numpy_bincount(a, scalars):
@@ -109,7 +115,8 @@ def numpy_histogram(a, scalars):
 
 
 def torch_edges(torch, t, scalars):
-    return lambda: torch.bincount(torch.bucketize(t["x"], t["edges"], right=True))
+    x, edges = narrow(t, "x", "edges")
+    return lambda: torch.bincount(torch.bucketize(x, edges, right=True))
 
 
 def numpy_edges(a, scalars):
@@ -117,12 +124,13 @@ def numpy_edges(a, scalars):
 
 
 def torch_runs(torch, t, scalars):
-    return lambda: torch.unique_consecutive(t["x"], return_inverse=True, return_counts=True)
+    x = t["x"].int().reshape(-1)
+    return lambda: torch.unique_consecutive(x, return_inverse=True, return_counts=True)
 
 
 def numpy_runs(a, scalars):
     def peer():
-        x = a["x"]
+        x = a["x"].reshape(-1)
         heads = np.concatenate(([True], x[1:] != x[:-1]))
         starts = np.flatnonzero(heads)
         return x[starts], np.cumsum(heads) - 1, np.diff(np.append(starts, len(x)))
@@ -131,7 +139,8 @@ def numpy_runs(a, scalars):
 
 
 def torch_unique(torch, t, scalars):
-    return lambda: torch.unique(t["x"], return_inverse=True, return_counts=True)
+    (x,) = narrow(t, "x")
+    return lambda: torch.unique(x, return_inverse=True, return_counts=True)
 
 
 def numpy_unique(a, scalars):
@@ -146,7 +155,8 @@ def searches(backend, of):
     for length, bound in ((1000, 0.5), (2**20, 0.15)):
         yield Bench(
             name=f"searchsorted in {length}", row="searchsorted_{T}", dtypes=("i32",), check=check_positions("output"),
-            bounds=of(bound), scalars={"num_queries": n, "right": 0}, torch=(torch_search,), numpy=(numpy_search,),
+            bounds=of(bound), scalars={"num_queries": n, "len_sorted": length, "right": 0},
+            torch=(torch_search,), numpy=(numpy_search,),
             arrays={"sorted_seq": Operand((length,), ascending(length, 2**30)),
                     "values": Operand((n,), at_random(n, 2**30)), "output": Operand((n,))},
         )  # fmt: skip
@@ -161,7 +171,7 @@ def searches(backend, of):
     )  # fmt: skip
     yield Bench(
         name="isin_sorted", row="isin_sorted_{T}", dtypes=("i32",), check=check_members, bounds=of(0.5),
-        scalars={"numel": n, "invert": 0}, torch=(torch_isin,), numpy=(numpy_isin,),
+        scalars={"numel": n, "len_sorted": 1000, "invert": 0}, torch=(torch_isin,), numpy=(numpy_isin,),
         arrays={"values": Operand((n,), at_random(n, 10000)), "sorted_seq": Operand((1000,), ascending(1000, 10000)),
                 "output": Operand((n,))},
     )  # fmt: skip
@@ -170,7 +180,7 @@ def searches(backend, of):
 def bincount(n, bins, bound, *, name="", fill=None):
     return Bench(
         name=name or f"bincount {bins}", row="bincount{I}_{T}", index="i64", dtypes=("i32",), check=check_total,
-        bounds=bound, scalars={"n": n}, torch=(torch_bincount,), numpy=(numpy_bincount,),
+        bounds=bound, scalars={"n": n, "num_bins": bins}, torch=(torch_bincount,), numpy=(numpy_bincount,),
         arrays={"x": Operand((n,), fill or at_random(n, bins)), "output": Operand((bins,))},
     )  # fmt: skip
 
@@ -178,7 +188,7 @@ def bincount(n, bins, bound, *, name="", fill=None):
 def histogram(n, bins, bound):
     return Bench(
         name=f"histogram {bins}", row="histogram{I}_{T}", index="i64", dtypes=("f32", "bf16"), check=check_total,
-        bounds=bound, scalars={"n": n, **RANGE}, torch=(torch_histogram,), numpy=(numpy_histogram,),
+        bounds=bound, scalars={"n": n, "num_bins": bins, **RANGE}, torch=(torch_histogram,), numpy=(numpy_histogram,),
         arrays={"x": Operand((n,), "normal"), "output": Operand((bins,))},
     )  # fmt: skip
 
@@ -193,16 +203,15 @@ def counts(backend, of):
         yield histogram(n, bins, of(bound))
     edges = Operand((101,), lambda rng: np.sort(rng.integers(0, 2**20, 101)))
     x = Operand((n,), at_random(n, 2**20))
-    about = {"dtypes": ("i32",), "torch": (torch_edges,), "numpy": (numpy_edges,), "scalars": {"n": n}}
+    about = {"dtypes": ("i32",), "scalars": {"n": n, "num_bins": 100}}
     yield Bench(
         name="histogram_edges 100", row="histogram_edges{I}_{T}", index="i64", check=check_total, bounds=of(0.4),
-        arrays={"x": x, "edges": edges, "output": Operand((100,))}, **about,
+        arrays={"x": x, "edges": edges, "output": Operand((100,))},
+        torch=(torch_edges,), numpy=(numpy_edges,), **about,
     )  # fmt: skip
-    del about["torch"], about["numpy"]
     yield Bench(
         name="histogram_edges_bins 100", row="histogram_edges_bins_{T}", check=check_bins, bounds=of(0.4),
-        arrays={"x": x, "edges": edges, "output": Operand((n,))},
-        **{**about, "scalars": {"n": n, "num_bins": 100}},
+        arrays={"x": x, "edges": edges, "output": Operand((n,))}, **about,
     )  # fmt: skip
     yield Bench(
         name="histogram_bins 100", row="histogram_bins_{T}", check=check_bins, dtypes=("f32",), bounds=of(0.8),
@@ -213,13 +222,12 @@ def counts(backend, of):
 def runs(backend, of):
     n = 2**26 if backend == "cuda" else 2**23
     for mean in (2, 1000):
-        x = Operand((n,), runs_of(n, mean))
         yield Bench(
             name=f"unique_runs of {mean}", row="unique_runs{I}_{T}", index="i64", dtypes=("i32",),
             check=check_runs("counter"), bounds=of(0.5), workspace=True, torch=(torch_runs,), numpy=(numpy_runs,),
             scalars={"n": n, "width": 1, "max_unique": n, "equal_nan": 1},
             bytes=lambda size, _, m=mean: n * (size + 8) + n // m * (size + 16),
-            arrays={"x": Operand((n, 1), x.fill), "values": Operand((n, 1)), "inverse": Operand((n,)),
+            arrays={"x": Operand((n, 1), runs_of((n, 1), mean)), "values": Operand((n, 1)), "inverse": Operand((n,)),
                     "counts": Operand((n,)), "counter": Operand((1,))},
         )  # fmt: skip
     length = 4096
@@ -227,7 +235,7 @@ def runs(backend, of):
         name="unique_consecutive", row="unique_consecutive_{T}", dtypes=("i32",), check=lambda problem: "",
         bounds=of(0.5), scalars={"batch": n // length, "row_len": length, "max_unique": length},
         bytes=lambda size, _: n * size + n // 8 * (size + 4),
-        arrays={"x": Operand((n // length, length), lambda rng: runs_of(n, 8)(rng).reshape(-1, length)),
+        arrays={"x": Operand((n // length, length), runs_of((n // length, length), 8)),
                 "y_vals": Operand((n // length, length)), "y_counts": Operand((n // length, length)),
                 "counter": Operand((n // length,))},
     )  # fmt: skip
@@ -255,7 +263,7 @@ def sweeps(backend):
     n = 2**26 if backend == "cuda" else 2**22
     yield Sweep(
         name="bincount", axis="bins", level=True,
-        points={bins: bincount(n, bins, ()) for bins in (1, 16, 256, 1024, 4096, 8192, 16384, 32768, 65536, 2**18, 2**20)},
+        points={2**k: bincount(n, 2**k, ()) for k in (0, 4, 8, 10, 12, 13, 14, 15, 16, 18, 20)},
     )  # fmt: skip
     yield Sweep(
         name="histogram of 256 bins", axis="elements",

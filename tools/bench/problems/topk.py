@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Top-k of rows, along an axis and of segments, and its gradient."""
+"""Top-k of rows, along an axis and of segments; order statistics; and gradients."""
 
 import numpy as np
 
@@ -100,10 +100,65 @@ def benches(backend):
         name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=unchecked, bounds=(scattered,),
         scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
     )  # fmt: skip
+    yield from order_statistics(backend)
     scalars = {"rows_numel": batch, "rank": 2, "topk_axis": 1, "axis_len": length, "k": k, "rows_shape": (batch, 1)}
     yield Bench(
         name="topk_backward along axis 1", row="topk_axis_backward{I}_{T}", dtypes=("f32",), index="i64",
         check=unchecked, bounds=(scattered,), scalars=scalars, arrays=arrays,
+    )  # fmt: skip
+
+
+def along_rows(batch, length):
+    return {"rows_numel": batch, "rank": 2, "order_axis": 1, "axis_len": length, "rows_shape": (batch, 1)}
+
+
+def check_rank(problem):
+    """Compares a few rows with NumPy's partition."""
+    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    x, values = rows(problem, "x", chosen), rows(problem, "values", chosen)
+    rank = problem.bench.scalars.get("k", (x.shape[1] - 1) // 2)
+    return "" if np.array_equal(values[:, 0], np.partition(x, rank, 1)[:, rank]) else "values are wrong"
+
+
+def torch_order(name, *arguments):
+    return lambda torch, t, scalars: lambda: getattr(torch, name)(t["x"], *arguments, dim=1)
+
+
+def one_result(name, row, batch, length, torch, numpy=(), *, check=check_rank, function="", **scalars):
+    arrays = {"x": Operand((batch, length), "normal"), "values": Operand((batch, 1)), "indices": Operand((batch, 1))}
+    return Bench(
+        name=name, row=row, function=function, dtypes=("f32",), index="i64", check=check, torch=(torch,), numpy=numpy,
+        scalars=along_rows(batch, length) | scalars, arrays=arrays, bounds=(Bound("peer", 1.0),), workspace=True,
+    )  # fmt: skip
+
+
+def order_statistics(backend):
+    batch, length = (2**13, 2**13) if backend == "cuda" else (2**8, 2**13)
+    middle = (length - 1) // 2
+    yield one_result(
+        "kthvalue of rows", "kthvalue{I}_{T}", batch, length, torch_order("kthvalue", middle + 1),
+        (lambda a, scalars: lambda: np.partition(a["x"], middle, 1)[:, middle],), k=middle,
+    )  # fmt: skip
+    for function in ("median", "nanmedian"):
+        yield one_result(
+            f"{function} of rows", "{F}{I}_{T}", batch, length, torch_order(function), function=function
+        )  # fmt: skip
+    yield one_result("mode of rows", "mode{I}_{T}", batch // 8, length, torch_order("mode"), check=unchecked)
+    table, q = Operand((3, batch)), np.array([0.25, 0.5, 0.75])
+    quantiles = {"lower": table, "upper": table, "weight": table}
+    yield Bench(
+        name="quantile of rows", row="{F}_{T}", function="quantile", dtypes=("f32",), check=unchecked,
+        scalars=along_rows(batch, length) | {"q_count": 3, "interpolation": 0}, bounds=(Bound("peer", 1.0),),
+        arrays={"x": Operand((batch, length), "normal"), "q": Operand((3,), 0.5), "y": table, **quantiles},
+        torch=(lambda torch, t, scalars: lambda: torch.quantile(t["x"], t["q"].to(t["x"].dtype), 1),),
+        numpy=(lambda a, scalars: lambda: np.quantile(a["x"], q, 1),),
+    )  # fmt: skip
+    index = Operand((3, batch), lambda rng: rng.integers(0, length, (3, batch)))
+    yield Bench(
+        name="quantile_backward of rows", row="{F}_backward_{T}", function="quantile", dtypes=("f32",),
+        check=unchecked, scalars=along_rows(batch, length) | {"q_count": 3}, bounds=(Bound("copy", 0.2),),
+        arrays={"dy": Operand((3, batch), "normal"), "lower": index, "upper": index,
+                "weight": Operand((3, batch), 0.25), "dx": Operand((batch, length))},
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from tools.bench.check import compare, picks, rows
 from tools.bench.problems.attention.fused import check_forward, fastest, numbers, with_backends
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
+FACTOR = 0.5  # of each row of a quantised cache
 NEAR_COPY, PAGED = (Bound("copy", 0.95),), (Bound("copy", 0.85),)
 UNMEASURED = {
     "attention_ragged_{T}": "the kernels of attention_varlen_{T}",
@@ -65,11 +66,11 @@ def check_pages(problem):
     size, per = s["page_size"], s["num_page_ids"] // s["batch"]
     pages = problem.indices["page_ids"][:per]
     at = (pages[:, None] * s["kv_heads"] * size + np.arange(size)).ravel()
-    q = rows(problem, "q", [0])[0]
-    scores = rows(problem, "k_cache", at) @ q * s["scale"]
+    q, factor = rows(problem, "q", [0])[0], FACTOR if "quantized" in problem.bench.row else 1.0
+    scores = rows(problem, "k_cache", at) @ q * (s["scale"] * factor)
     p = np.exp(scores - scores.max())
     p /= p.sum()
-    v = rows(problem, "v_cache", at)
+    v = rows(problem, "v_cache", at) * factor
     wrong = compare(problem, rows(problem, "y", [0])[0], p @ v, p @ np.abs(v), problem.dtype)
     return f"y of {d} {wrong}" if wrong else ""
 
@@ -82,7 +83,7 @@ def paged(name, batch, heads, kv_heads, keys, d, page, row="attention_paged_{T}"
         "window": -1, "softcap": 0.0, "is_base2": 0,
     }  # fmt: skip
     caches = Operand((batch * per, kv_heads, page, d), "normal")
-    factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), 0.5))
+    factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), FACTOR))
     scales = {"k_scales": factors, "v_scales": factors} if "quantized" in row else {}
     return Bench(
         name=f"attention paged {name}", row=row, dtypes=("bf16",), scalars=s, check=check_pages, workspace=True,

@@ -10,7 +10,7 @@ from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sw
 
 
 def torch_sort(torch, t, scalars):
-    return lambda: torch.sort(next(iter(t.values())), -1, stable=True)
+    return lambda: torch.sort(next(iter(t.values())), dim=-1, stable=True)
 
 
 def torch_values(torch, t, scalars):
@@ -18,12 +18,12 @@ def torch_values(torch, t, scalars):
 
 
 def torch_axis(torch, t, scalars):
-    return lambda: torch.sort(t["x"], scalars["sort_axis"], stable=True)
+    return lambda: torch.sort(t["x"], dim=scalars["sort_axis"], stable=True)
 
 
 def torch_by_key(torch, t, scalars):
     def call():
-        keys, order = torch.sort(t["keys"], -1, stable=True)
+        keys, order = torch.sort(t["keys"], dim=-1, stable=True)
         return keys, torch.gather(t["values"], -1, order)
 
     return call

@@ -49,7 +49,7 @@ class Device:
         self._give_back = libc.madvise
         self._give_back.argtypes = (_P, _N, _I)
         self.memory_(self.begin, _SIZE)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finaliser may free memory while this thread has it
         self._free = [(self.begin, _SIZE)]  # (address, bytes), by address
         self._taken = {}
 
