@@ -6,6 +6,9 @@ sequence b owns the pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all 
 slots. indices, indptr and last_page_len are i32 on the device, which reads them: no plan synchronises. lse has base 2
 in the plans of pages, ragged batches and merges, as FlashInfer has it, and base e in FlashDecodingPlan. A row without
 keys has the result 0 and lse -inf.
+
+With PlanPreference(batch_invariant=True) the bits of a sequence's rows depend on neither the batch nor its pages, and, but
+over 8-bit caches with factors, on no other query of the sequence.
 """
 
 from __future__ import annotations
@@ -192,8 +195,7 @@ class BatchPagedDecodePlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        preference = int(self.preference.batch_invariant)
-        return {"is_causal": 0, "is_base2": 1, "is_batch_invariant": preference}
+        return {"is_causal": 0, "is_base2": 1, "is_batch_invariant": int(self.preference.batch_invariant)}
 
 
 class BatchPagedDecodeFp8Plan(BatchPagedDecodePlan):
@@ -231,8 +233,10 @@ class BatchPagedPrefillPlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        preference = int(self.preference.batch_invariant)
-        return {"is_causal": int(self.descriptor.causal), "is_base2": 1, "is_batch_invariant": preference}
+        return {
+            "is_causal": int(self.descriptor.causal), "is_base2": 1,
+            "is_batch_invariant": int(self.preference.batch_invariant),
+        }  # fmt: skip
 
 
 class BatchRaggedPrefillPlan(Plan):
@@ -251,7 +255,10 @@ class BatchRaggedPrefillPlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": int(self.descriptor.causal), "is_base2": 1}
+        return {
+            "is_causal": int(self.descriptor.causal), "is_base2": 1,
+            "is_batch_invariant": int(self.preference.batch_invariant),
+        }  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
