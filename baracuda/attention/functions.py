@@ -70,8 +70,8 @@ def scaled_dot_product_attention(
 
     dropout_p drops probabilities by the stream of seed, a number or an array of one i64: each has its own bits,
     whatever the batch and the kernel. With batch_invariant the bits of a query's result depend on that query and the
-    keys that it sees alone: not on the batch, on other queries or on padding. It may be slower. return_lse gives (y, lse), lse the logarithm of the sum of each row's
-    exponentials, in f32, or f64 for f64.
+    keys that it sees alone: not on the batch, on other queries or on padding. It may be slower. return_lse gives
+    (y, lse), lse the logarithm of the sum of each row's exponentials, in f32, or f64 for f64.
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """

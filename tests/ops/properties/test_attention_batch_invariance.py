@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention with is_batch_invariant: the bits of a sequence's rows depend on neither its batch, nor padding, nor where its
-keys are, nor how its queries were cut."""
+"""Attention with is_batch_invariant: the bits of a sequence's rows depend on neither its batch, nor padding, nor where
+its keys are, nor how its queries were cut."""
 
 import dataclasses
 
@@ -32,6 +32,10 @@ class Sequence:
 
     def part(self, queries, keys):
         return Sequence(self.q[queries], *(x[:keys] for x in (self.k, self.v, self.k_scales, self.v_scales)))
+
+
+def lse_of(dtype):
+    return "f64" if dtype == "f64" else "f32"
 
 
 class Form:
@@ -125,7 +129,7 @@ class Form:
         return [(y[end - len(s.q) : end], lse[end - len(s.q) : end]) for s, end in zip(sequences, ends)]
 
     def check(self, what, found, expected, rows=slice(None)):
-        for name, bits, wanted, dtype in zip(("y", "lse"), found, expected, (self.dtype, "f32")):
+        for name, bits, wanted, dtype in zip(("y", "lse"), found, expected, (self.dtype, lse_of(self.dtype))):
             tolerances.check_bits(f"{self.op}: {name} {what}", bits, wanted[rows], dtype)
 
 
@@ -144,13 +148,17 @@ def test_sequences(library, op):
             other = form.draw(rng, 5, 300)
             for rules in RULES:
                 expected = form.run(library, sequences, **rules)
-                results = {"again": (sequences, range(5), {}), "permuted": ([sequences[b] for b in (2, 4, 0, 3, 1)], (2, 4, 0, 3, 1), {}),
-                           "sliced": (sequences[1:3], (1, 2), {}),
-                           "other neighbours": ([other, sequences[2], other], (None, 2, None), {}),
-                           "padded": (sequences, range(5), {"padding": 3})}  # fmt: skip
+                order, same = (2, 4, 0, 3, 1), range(len(sequences))
+                results = {
+                    "again": (sequences, same, {}),
+                    "permuted": ([sequences[b] for b in order], order, {}),
+                    "sliced": (sequences[1:3], (1, 2), {}),
+                    "other neighbours": ([other, sequences[2], other], (None, 2, None), {}),
+                    "padded": (sequences, same, {"padding": 3}),
+                }
                 results |= {f"alone, {b}": ([s], (b,), {}) for b, s in enumerate(sequences) if len(s.q)}
                 if form.is_paged:
-                    results |= {f"pages of {p['page_size']}": (sequences, range(5), p) for p in PAGED}
+                    results |= {f"pages of {pages['page_size']}": (sequences, same, pages) for pages in PAGED}
                 for label, (batch, which, options) in results.items():
                     with tries(f"{label} {rules} {shape}"):
                         for b, found in zip(which, form.run(library, batch, **rules, **options)):
@@ -197,8 +205,7 @@ def dense(op, q, k, v, **scalars):
     (batch, heads, q_len, d_k), (_, kv_heads, k_len, d_v) = q.shape, v.shape
     dtype = OPS[op][1]["T"]
     arrays = {name: Array(dtype, x.shape, x) for name, x in {"q": q, "k": k, "v": v}.items()}
-    arrays |= {"y": Array(dtype, (batch, heads, q_len, d_v)),
-               "lse": Array("f64" if dtype == "f64" else "f32", (batch, heads, q_len))}  # fmt: skip
+    arrays |= {"y": Array(dtype, (batch, heads, q_len, d_v)), "lse": Array(lse_of(dtype), (batch, heads, q_len))}
     made = {}
     for p in OPS[op][0].pointers:
         made[p.name] = arrays.get(p.name) or Array(p.dtype_of(OPS[op][1]), (1,), np.zeros(1))
@@ -224,12 +231,8 @@ def test_dense(library, op, keys):
 
     def check(what, found, expected, at):
         for name, bits, wanted in zip(("y", "lse"), found, expected):
-            tolerances.check_bits(
-                f"{op}: {name} {what}",
-                bits,
-                wanted[at],
-                "f64" if dtype == "f64" and name == "lse" else "f32" if name == "lse" else dtype,
-            )
+            kind = dtype if name == "y" else lse_of(dtype)
+            tolerances.check_bits(f"{op}: {name} {what}", bits, wanted[at], kind)
 
     for rules in ({}, {"is_causal": 1}, {"is_causal": 1, "window_left": 50}, {"softcap": 2.0, "is_causal": 1}):
         expected, order = run(q, k, v, **rules), np.array([2, 0, 1])
@@ -251,8 +254,11 @@ def decode(op, q, k, v):
     row, slots = OPS[op]
     shapes = {"y": (batch, heads, d_v), "lse": (batch, heads), "weights": (1,), "mean_weights": (1,)}
     given = {"q": q, "k": k, "v": v}
-    arrays = {p.name: Array(p.dtype_of(slots), given[p.name].shape if p.name in given else shapes[p.name], given.get(p.name))
-              for p in row.pointers}  # fmt: skip
+    arrays = {}
+    for p in row.pointers:
+        values = given.get(p.name)
+        shape = shapes[p.name] if values is None else values.shape
+        arrays[p.name] = Array(p.dtype_of(slots), shape, values)
     numbers = {"batch": batch, "heads": heads, "kv_heads": kv_heads, "k_len": k_len, "d_k": d_k, "d_v": d_v,
                "scale": 0.125, "is_batch_invariant": 1}  # fmt: skip
     for x in "qkvy":
