@@ -193,8 +193,8 @@ struct AttentionPagedLatent {
     int32_t is_batch_invariant;
 
     AttentionPaged<T, T> paged() const {
-        return {batch, total_q, num_pages, page_size, num_page_ids, heads,    1,
-                d_k,   d_v,     scale,     is_causal, window,       softcap,  is_base2, is_batch_invariant};
+        return {batch,     total_q, num_pages, page_size, num_page_ids,      heads, 1, d_k, d_v, scale,
+                is_causal, window,  softcap,   is_base2,  is_batch_invariant};
     }
     int64_t offset_count() const { return paged().offset_count(); }
     Work work() const { return paged().work(); }
