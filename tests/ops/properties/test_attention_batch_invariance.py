@@ -201,6 +201,17 @@ def test_without_a_workspace(library, op):
             form.check("without a workspace", found, expected)
 
 
+@each_row({op: value for op, value in CHOSEN.items() if op.startswith("attention_paged_") and value[1]["T"] != "f32"})
+def test_other_calls_depend_on_the_batch(library, op):
+    """A GPU splits keys by the number of blocks where nothing is asked for: the comparison sees it."""
+    if library.backend != "cuda":
+        return
+    form, rng = Form(op), np.random.default_rng(5)
+    sequences = [form.draw(rng, 1, 1500) for _ in range(9)]
+    whole, alone = (form.run(library, batch, is_batch_invariant=0)[0][0] for batch in (sequences, sequences[:1]))
+    assert (whole != alone).any()
+
+
 def dense(op, q, k, v, **scalars):
     (batch, heads, q_len, d_k), (_, kv_heads, k_len, d_v) = q.shape, v.shape
     dtype = OPS[op][1]["T"]
