@@ -25,6 +25,18 @@ _FORMS = {  # element -> (arithmetic, accumulator dtype), if the accumulator is 
 }
 
 
+# Families whose sums along a row have one order whatever the batch on the CPU alone: on a GPU the number of rows may
+# choose the kernel; and families of which nothing is promised.
+_ORDERED_ON_THE_CPU = frozenset(("loss", "norm", "reduce", "softmax"))
+_UNORDERED = frozenset(("attention", "embedding", "image", "indexing", "scan", "segment"))
+
+
+def batch_invariance(family: str, claim: str, backend: str) -> str:
+    """What is promised of a row of the op table, whose own claim is "yes", "no" or "preference"."""
+    is_broken = family in _UNORDERED or (family in _ORDERED_ON_THE_CPU and backend != "cpu")
+    return "no" if claim == "yes" and is_broken else claim
+
+
 @dataclasses.dataclass(frozen=True)
 class PlanPreference:
     """Preferences for the choice among kernels.

@@ -23,7 +23,7 @@ from baracuda._library.op_table import Op
 from baracuda.descriptor import Descriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
-from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee, arithmetic_of
+from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee, arithmetic_of, batch_invariance
 from baracuda.kinds import BackendKind, MathPrecision, OpCategory
 from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, effective_strides, identical, list_of
 from baracuda.stream import stream_handle
@@ -338,7 +338,7 @@ class Plan:
         row, preference = self._forms[0].row, self.preference
         if row.deterministic == "no" and preference.is_ordered:
             raise UnsupportedError("no deterministic kernel exists")
-        if row.batch_invariant == "no" and preference.batch_invariant:
+        if preference.batch_invariant and self._invariance() == "no":
             raise UnsupportedError("no batch-invariant kernel exists")
         changes_result = row.deterministic == "workspace"
         # f32 and f64 default to atomics, which need no workspace; 16-bit atomics would round every addition
@@ -379,9 +379,13 @@ class Plan:
             batch_invariant=stable and self._is_batch_invariant(),
         )
 
+    def _invariance(self) -> str:
+        row = self._forms[0].row
+        return batch_invariance(row.family, row.batch_invariant, self.library.backend)
+
     def _is_batch_invariant(self) -> bool:
         """Whether the bits of a result row depend on that row's inputs alone, if the launch is deterministic."""
-        claim = self._forms[0].row.batch_invariant
+        claim = self._invariance()
         return claim == "yes" or (claim == "preference" and self.preference.batch_invariant)
 
     # --- launch -----------------------------------------------------------------------------------------------------

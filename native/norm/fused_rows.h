@@ -63,7 +63,7 @@ Status reduce_fused_partials(const Launch& launch, int64_t count, int64_t n, con
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows);
 
-// Whether the workspace size is not 0.
+// Whether the workspace size is not 0 and the pointers are aligned.
 template <class T, class S, bool kIsAddNorm>
 bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands);
 

@@ -107,7 +107,7 @@ constexpr bool kFusedPrefetches = sizeof(T) == 2;
 // forms. partials_beta may be null. Loads of residual_grad are in flight during the reduction.
 template <class T, class S, bool kIsAddNorm, bool kComputes>
 __global__ void __launch_bounds__(kFusedMaxThreads)
-    fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsAddNorm> operands, int row_threads, bool is_unaligned,
+    fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsAddNorm> operands, int row_threads,
                       compute_t<T>* BK_RESTRICT partials_gamma, compute_t<T>* BK_RESTRICT partials_beta) {
     using C = compute_t<T>;
     using Row = FusedRow<T, S>;
@@ -121,21 +121,12 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
     const int n = static_cast<int>(rows.n);
     const auto column_of = [&](int v) { return (column + v * row_threads) * N; };
     const C offset = kIsAddNorm && operands.gamma != nullptr ? operands.gamma_offset : C(0);
-    // Unaligned vectors are loaded and stored by elements, so that they add up in the same order.
-    const auto load_any = [&](bool has, const T* from) {
-        if (!is_unaligned) return load_if<N>(has, from);
-        Vec<T, N> vec{};
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane)
-            if (has) vec.lane[lane] = from[lane];
-        return vec;
-    };
     Vec<T, N> weight[kVectors];
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
         for (int i = 0; i < N; ++i) weight[v].lane[i] = narrow<T>(C(1));
-        if (operands.gamma != nullptr && column_of(v) < n) weight[v] = load_any(true, operands.gamma + column_of(v));
+        if (operands.gamma != nullptr && column_of(v) < n) weight[v] = load<N>(operands.gamma + column_of(v));
     }
     const int64_t step = int64_t{gridDim.x} * rows_per_block;
     int64_t first = int64_t{blockIdx.x} * rows_per_block, next_row = first + block_row;
@@ -145,8 +136,8 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
             const bool has = exists && column_of(v) < n;
-            loaded.words.dy[v] = bit_cast<uint4>(load_any(has, operands.dy + next_row * rows.pitch_dy + column_of(v)));
-            loaded.words.x[v] = bit_cast<uint4>(load_any(has, operands.x + next_row * rows.pitch_x + column_of(v)));
+            loaded.words.dy[v] = bit_cast<uint4>(load_if<N>(has, operands.dy + next_row * rows.pitch_dy + column_of(v)));
+            loaded.words.x[v] = bit_cast<uint4>(load_if<N>(has, operands.x + next_row * rows.pitch_x + column_of(v)));
         }
         loaded.center =
             exists && operands.is_centered && !kComputes ? operands.mean[next_row * rows.pitch_saved] : narrow<S>(C(0));
@@ -225,7 +216,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
             for (int v = 0; v < kVectors; ++v)
                 if (exists && column_of(v) < n)
                     residual_grad[kIsAddNorm ? v : 0] =
-                        load_any(true, operands.residual_grad + row * rows.pitch_residual_grad + column_of(v));
+                        load<N>(operands.residual_grad + row * rows.pitch_residual_grad + column_of(v));
         }
         sums = add_up(sums);
         C mean_gx = sums.second * inv_n, scale_of_dx = scale;
@@ -266,10 +257,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
                 const C dx = scale_of_dx * (dy_i * gamma_at(v, i) - mean_g - x_hat * mean_gx);
                 y.lane[i] = narrow<T>(has_residual_grad ? widen(residual_grad[kIsAddNorm ? v : 0].lane[i]) + dx : dx);
             }
-            T* const to = operands.dx + row * rows.pitch_dx + column_of(v);
-            if (!is_unaligned) return store<N>(to, y);
-#pragma unroll
-            for (int i = 0; i < N; ++i) to[i] = y.lane[i];
+            store<N>(operands.dx + row * rows.pitch_dx + column_of(v), y);
         });
     }
     const auto store_sums = [&](C* partial, const C(&sum)[kColumns]) {
@@ -312,23 +300,18 @@ FusedPartials<T> carve_fused_partials(Carver* carver, const FusedRows& rows) {
 
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows) {
-    if (rows.n % kVectorLanes<T> != 0 || rows.n > kFusedMaxThreads * kFusedColumns<T>) return 0;
+    constexpr int N = kVectorLanes<T>;
+    const bool steps =
+        rows.pitch_dy % N == 0 && rows.pitch_x % N == 0 && rows.pitch_dx % N == 0 && rows.pitch_residual_grad % N == 0;
+    if (rows.n % N != 0 || rows.n > kFusedMaxThreads * kFusedColumns<T> || (rows.rows > 1 && !steps)) return 0;
     Carver carver;
     carve_fused_partials<T>(&carver, rows);
     return carver.bytes();
 }
 
 template <class T, class S, bool kIsAddNorm>
-bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>&) {
-    return fused_rows_workspace<T>(rows) > 0;
-}
-
-template <class T, class S, bool kIsAddNorm>
-bool are_aligned(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands) {
-    constexpr int N = kVectorLanes<T>;
-    const bool has_steps =
-        rows.pitch_dy % N == 0 && rows.pitch_x % N == 0 && rows.pitch_dx % N == 0 && rows.pitch_residual_grad % N == 0;
-    return (rows.rows == 1 || has_steps) && is_aligned(operands.dy, kVectorBytes) && is_aligned(operands.x, kVectorBytes) &&
+bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands) {
+    return fused_rows_workspace<T>(rows) > 0 && is_aligned(operands.dy, kVectorBytes) && is_aligned(operands.x, kVectorBytes) &&
            is_aligned(operands.residual_grad, kVectorBytes) && is_aligned(operands.gamma, kVectorBytes) &&
            is_aligned(operands.dx, kVectorBytes);
 }
@@ -341,8 +324,7 @@ Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperan
     if (operands.dbeta == nullptr) partials.beta = nullptr;
     const Grid blocks{dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads))};
     const auto launch_form = [&](auto kernel) {
-        return launch_kernel(launch, blocks, kernel, rows, operands, grid.row_threads, !are_aligned(rows, operands),
-                             partials.gamma, partials.beta);
+        return launch_kernel(launch, blocks, kernel, rows, operands, grid.row_threads, partials.gamma, partials.beta);
     };
     if (kIsAddNorm && operands.new_statistic != nullptr)
         BK_TRY((launch_form(fused_rows_kernel<T, S, kIsAddNorm, kIsAddNorm>)));

@@ -75,7 +75,6 @@ BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int la
 template <class Acc>
 struct RowExchange {
     AccWords<Acc> warp[2][32];
-    AccWords<Acc> share[kMaxRowCluster];  // of one block, in place of a cluster
     BlockExchange<Acc> blocks;
 };
 

@@ -34,7 +34,8 @@ template <class R, class In, class Each>
 constexpr int kReduceMinBlocks = Each::count > 0 || kHoistsBroadcast<R, In, Each>                     ? 2
                                  : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
                                                                                                       : 0;
-// Blocks that fill a large chip: 1024 are about eight an SM of an H200; more shorten the last wave of kernels that store.
+// Blocks that fill a large chip, and bytes that are worth a block: constants, so that the order of additions is the
+// same on every chip. 1024 are about eight an SM of an H200; more shorten the last wave of kernels that store.
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
 constexpr int kReduceMinThreads = 8;                      // a result with adjacent items
@@ -88,54 +89,23 @@ struct ReduceWalk {
     }
 };
 
-// Index n of `count`, a power of two, with its bits reversed.
-BK_DEVICE int reversed_bits(int n, int count) {
-    int reversed = 0;
-    for (int bit = 1; bit < count; bit *= 2, n /= 2) reversed = 2 * reversed | (n & 1);
-    return reversed;
-}
-
-// Combines accumulators that come with the bits of their index reversed: first those whose indices differ in the highest bit.
-// Powers of two of them, in any number of threads, thus combine in the same order.
-template <class Acc>
-struct ReversedTree {
-    Acc held[5];  // of 2^k accumulators
-    int count = 0;
-
-    // Returns the combination of all so far, if they are a power of two.
-    template <class R>
-    BK_DEVICE Acc add(const R& reducer, Acc acc) {
-        int level = 0;
-#pragma unroll 1
-        for (; count >> level & 1; ++level) acc = reducer.combine(held[level], acc);
-        held[level] = acc;
-        ++count;
-        return acc;
-    }
-};
-
-// Combines the accumulators of `result_threads` adjacent threads, a power of two, in the order of a ReversedTree; the thread
-// of rank 0 gets the result. Every thread of the block must call it.
-template <int kThreads = kReduceThreads, class R>
+// Combines the accumulators of `result_threads` adjacent threads, a power of two; the thread of rank 0 gets the
+// result. Every thread of the block must call it.
+template <class R>
 BK_DEVICE typename R::Acc combine_adjacent(const R& reducer, typename R::Acc acc, int result_threads, int thread_rank) {
     using Acc = typename R::Acc;
-    __shared__ Acc accs[kThreads];
-    if (result_threads > 32) {
-        __syncthreads();
-        accs[threadIdx.x] = acc;
-        __syncthreads();
-        if (thread_rank >= 32) return acc;
-        ReversedTree<Acc> warps;
-        const int count = result_threads / 32;
-#pragma unroll 1
-        for (int n = 0; n < count; ++n) acc = warps.add(reducer, accs[threadIdx.x + 32 * reversed_bits(n, count)]);
-    }
-#pragma unroll 1
-    for (int distance = min(result_threads, 32) / 2; distance > 0; distance /= 2) {
+    __shared__ Acc warp_accs[32];
+    for (int distance = 1; distance < min(result_threads, 32); distance *= 2) {
         const Acc other = shuffle_xor(acc, distance);
         // Both sides combine in thread order.
         acc = thread_rank & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
     }
+    if (result_threads <= 32) return acc;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) warp_accs[threadIdx.x / 32] = acc;
+    __syncthreads();
+    if (thread_rank == 0)
+        for (int warp = 1; warp < result_threads / 32; ++warp) acc = reducer.combine(acc, warp_accs[threadIdx.x / 32 + warp]);
     return acc;
 }
 
@@ -147,22 +117,32 @@ constexpr int kLanesPerExchange = [] {
     return lanes;
 }();
 
-// Combines the accumulators of `partials` threads that share N results and are `block_results` apart, in their order; the
-// threads of rank 0 get the results. Every thread of the block must call it.
+// Combines the accumulators of `result_threads` threads that share N results and are `block_results` apart; the
+// threads of rank 0 get the results. Warps shuffle, then one thread a result combines the warps.
 template <int N, class R>
-BK_DEVICE void combine_strided(const R& reducer, typename R::Acc (&acc)[N], int partials, int block_results, int thread_rank) {
+BK_DEVICE void combine_strided(const R& reducer, typename R::Acc (&acc)[N], int result_threads, int block_results,
+                               int thread_rank) {
     using Acc = typename R::Acc;
     constexpr int kExchanged = kLanesPerExchange<N, Acc>;
     __shared__ Acc shared[kExchanged][kReduceThreads];
-    if (partials == 1) return;
-    const int thread = static_cast<int>(threadIdx.x);
+    if (result_threads == 1) return;
+#pragma unroll 1
+    for (int distance = block_results; distance < 32; distance *= 2)
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            const Acc other = shuffle_xor(acc[lane], distance);
+            acc[lane] = threadIdx.x & distance ? reducer.combine(other, acc[lane]) : reducer.combine(acc[lane], other);
+        }
+    const int apart = max(block_results, 32), partials = kReduceThreads / apart;
+    const int thread = static_cast<int>(threadIdx.x), slot = thread % block_results, partial = thread / apart;
 #pragma unroll
     for (int first = 0; first < N; first += kExchanged) {
         __syncthreads();
+        if (thread % apart < block_results)
 #pragma unroll
-        for (int i = 0; i < kExchanged; ++i) shared[i][thread] = acc[first + i];
+            for (int i = 0; i < kExchanged; ++i) shared[i][partial * block_results + slot] = acc[first + i];
         __syncthreads();
-        for (int i = thread; i < kExchanged * block_results; i += static_cast<int>(blockDim.x)) {
+        for (int i = thread; i < kExchanged * block_results; i += kReduceThreads) {
             Acc* const result_accs = shared[i / block_results] + i % block_results;
             Acc all = result_accs[0];
             for (int l = 1; l < partials; ++l) all = reducer.combine(all, result_accs[l * block_results]);
@@ -171,41 +151,32 @@ BK_DEVICE void combine_strided(const R& reducer, typename R::Acc (&acc)[N], int 
         __syncthreads();
         if (thread_rank == 0)
 #pragma unroll
-            for (int i = 0; i < kExchanged; ++i) acc[first + i] = shared[i][thread];
+            for (int i = 0; i < kExchanged; ++i) acc[first + i] = shared[i][slot];
     }
 }
 
-// Splits that combine in order before their groups do, near the root of their number.
-BK_HD int split_group(int64_t splits) {
-    int group = 1;
-    while (int64_t{group} * group < splits) group *= 2;
-    return group;
-}
-
-// Combines the partials of each result, a thread a group of them.
+// Combines the partials of each result; `result_threads` threads, a power of two, share one.
 template <class R, class Out>
 __global__ void __launch_bounds__(kReduceThreads)
     combine_partials_kernel(R reducer, Out out, const typename R::Acc* partials, ReduceWalk<Out::count> kept, int64_t results,
-                            int64_t splits, int64_t count, int block_results) {
+                            int64_t splits, int64_t count, int result_threads) {
     using Acc = typename R::Acc;
-    const int group = split_group(splits), groups = static_cast<int>((splits + group - 1) / group);
-    const int thread_rank = static_cast<int>(threadIdx.x) / block_results;
+    const int block_results = kReduceThreads / result_threads, thread_rank = threadIdx.x / block_results;
     const int64_t i = int64_t{blockIdx.x} * block_results + threadIdx.x % block_results;
     Acc acc = reducer.identity();
-    if (i < results && thread_rank < groups) {
-        const int64_t first = int64_t{thread_rank} * group, end = min(first + group, splits);
-        for (int64_t split = first; split < end; split += kReduceUnroll) {
+    if (i < results)
+        for (int64_t split = thread_rank; split < splits; split += kReduceUnroll * result_threads) {
             Acc partial[kReduceUnroll];
 #pragma unroll
             for (int u = 0; u < kReduceUnroll; ++u)
-                if (split + u < end) partial[u] = partials[(split + u) * results + i];
+                if (split + u * result_threads < splits) partial[u] = partials[(split + u * result_threads) * results + i];
 #pragma unroll
             for (int u = 0; u < kReduceUnroll; ++u)
-                if (split + u < end) acc = u == 0 && split == first ? partial[u] : reducer.combine(acc, partial[u]);
+                if (split + u * result_threads < splits)
+                    acc = u == 0 && split == thread_rank ? partial[u] : reducer.combine(acc, partial[u]);
         }
-    }
     Acc all[1] = {acc};
-    combine_strided<1>(reducer, all, groups, block_results, thread_rank);
+    combine_strided<1>(reducer, all, result_threads, block_results, thread_rank);
     if (thread_rank != 0 || i >= results) return;
     int64_t offset[Out::count] = {};
     kept(i, offset);
@@ -246,11 +217,11 @@ template <class R, class... Out>
 Status combine_splits(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* partials,
                       const Layout<sizeof...(Out)>& results, int64_t splits, int64_t count) {
     const int64_t numel = results.numel();
-    const int block_results = kReduceThreads / power_of_two_for(ceil_div<int64_t>(splits, split_group(splits)), kReduceThreads);
-    const int64_t blocks = ceil_div<int64_t>(numel, block_results);
+    const int result_threads = power_of_two_for(splits / 4, kReduceThreads / power_of_two_for(numel, 8));
+    const int64_t blocks = ceil_div<int64_t>(numel, kReduceThreads / result_threads);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kReduceThreads)},
                          combine_partials_kernel<R, Outputs<Out...>>, reducer, out, partials,
-                         ReduceWalk<sizeof...(Out)>(results), numel, splits, count, block_results);
+                         ReduceWalk<sizeof...(Out)>(results), numel, splits, count, result_threads);
 }
 
 }  // namespace bk

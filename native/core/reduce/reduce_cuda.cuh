@@ -4,11 +4,6 @@
 // The first can store what it computes for each item. `each` are outputs for that, any of them null; they are operands
 // of both layouts behind the inputs, and add() returns their values, a Pack or a single one. An item is loaded before
 // it is stored, so such an output may alias an input of the same strides.
-//
-// The order of operations of a result follows from its items alone, whatever the launch: `order_threads`
-// interleaved accumulators of each split combine, as a tree if items are adjacent, then the splits, in groups. A thread takes
-// several of the accumulators one after the other if there are enough results, and a block several splits; else splits are
-// blocks, by way of a workspace.
 #pragma once
 
 #include <algorithm>
@@ -30,14 +25,14 @@ template <int In, int Out>
 struct ReduceGrid {
     ReduceWalk<In + Out> kept;
     ReduceWalk<In + 1> reduced;
-    int64_t results, items, split_items, splits;  // items in vectors along the vectorised axis
-    int64_t count;                                // items of a result
-    int64_t segment;                              // items that share broadcast inputs; 0: not hoisted
-    int64_t kept_step[In + Out];                  // between adjacent results of a vector
-    int64_t index_step;                           // from lane to lane
-    ReduceWalk<In + 1> tail;                      // items behind the last vector, one by one
+    int64_t results, items, split_items;  // in vectors along the vectorised axis
+    int64_t count;                        // items of a result
+    int64_t segment;                      // items that share broadcast inputs; 0: not hoisted
+    int64_t kept_step[In + Out];          // between adjacent results of a vector
+    int64_t index_step;                   // from lane to lane
+    ReduceWalk<In + 1> tail;              // items behind the last vector, one by one
     int64_t tail_items, tail_offset[In + 1];
-    int block_results, result_threads, order_threads;
+    int block_results, result_threads;
     bool along_items, dense_results;  // results can be stored as vectors
     unsigned broadcast;               // a bit for each input with stride 0 along the vectorised axis
 };
@@ -75,7 +70,7 @@ BK_DEVICE void store_results(const R& reducer, const typename R::Acc (&acc)[N], 
 // Recomputes those of a thread's accumulators that are lost (core/reduce/reducer.h). Rare, so it is a plain loop.
 template <int N, class R, class Grid, class... In, size_t... I>
 BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
-                               const Grid& grid, int64_t split, int rank, std::index_sequence<I...> inputs) {
+                               const Grid& grid, int thread_rank, std::index_sequence<I...> inputs) {
     constexpr int kIn = sizeof...(In);
     typename R::Acc again[N];
 #pragma unroll
@@ -83,14 +78,14 @@ BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], cons
     int64_t from[kIn + 1];
 #pragma unroll
     for (int k = 0; k <= kIn; ++k) from[k] = k < kIn ? base[k] : 0;
-    const int64_t begin = split * grid.split_items, end = min(begin + grid.split_items, grid.items);
-    recompute_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + rank, end, grid.order_threads,
+    const int64_t begin = int64_t{blockIdx.y} * grid.split_items, end = min(begin + grid.split_items, grid.items);
+    recompute_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + thread_rank, end, grid.result_threads,
                       grid.along_items ? grid.index_step : 0, grid.broadcast, inputs);
-    if (grid.tail_items > 0 && split + 1 == grid.splits) {
+    if (grid.tail_items > 0 && blockIdx.y + 1 == gridDim.y) {
         typename R::Acc one[1] = {acc[0]}, one_again[1] = {again[0]};
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) from[k] += grid.tail_offset[k];
-        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, rank, grid.tail_items, grid.order_threads, 0, 0,
+        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, thread_rank, grid.tail_items, grid.result_threads, 0, 0,
                           inputs);
         acc[0] = one[0];
         again[0] = one_again[0];
@@ -100,186 +95,108 @@ BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], cons
         if (reducer.is_lost(acc[lane])) acc[lane] = reducer.end_again(again[lane]);
 }
 
-// Accumulators number `rank` of a split.
-template <int N, class R, class Each, int Out, class... In>
-BK_DEVICE void accumulate_rank(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
-                               const int64_t* base, const ReduceGrid<sizeof...(In) + Each::count, Out>& grid, int64_t split,
-                               int rank) {
-    constexpr int kIn = sizeof...(In), kOperands = kIn + Each::count;
-    constexpr std::index_sequence_for<In...> kInputs{};
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
-    const int64_t begin = split * grid.split_items, end = min(begin + grid.split_items, grid.items), mine = begin + rank;
-    const int64_t lane_step = grid.along_items ? grid.index_step : 0;
-    if (mine < end) {
-        int64_t offset[kOperands + 1];
-#pragma unroll
-        for (int k = 0; k <= kOperands; ++k) offset[k] = k < kOperands ? base[k] : 0;
-        grid.reduced(mine, offset);
-        start_lanes<N>(reducer, acc, load_all<N, (N > 1)>(in, offset, grid.broadcast, kInputs), kInputs);
-        const bool hoists_broadcast = kHoistsBroadcast<R, Inputs<In...>, Each> && grid.segment > 0;
-        const bool is_unaligned = N > 1 && !kAlwaysVectors<R> && grid.broadcast >> kUnalignedBit != 0;
-        if (hoists_broadcast)
-            add_segments_broadcast<N>(reducer, acc, in, base, grid, begin, end, rank, kInputs);
-        else if (is_unaligned)
-            add_walk<N, (N > 1)>(reducer, acc, in, each, base, grid, mine, end, lane_step, kInputs);
-        else if (grid.reduced.rank <= 1)
-            add_axis<N>(reducer, acc, in, each, base, grid, mine, end, lane_step, kInputs);
-        else
-            add_walk<N, kAlwaysVectors<R>>(reducer, acc, in, each, base, grid, mine, end, lane_step, kInputs);
-    }
-    if (grid.tail_items > 0 && split + 1 == grid.splits) {
-        bool first = mine >= end;
-        for (int64_t t = rank; t < grid.tail_items; t += grid.order_threads) {
-            int64_t offset[kOperands + 1];
-#pragma unroll
-            for (int k = 0; k <= kOperands; ++k) offset[k] = grid.tail_offset[k] + (k < kOperands ? base[k] : 0);
-            grid.tail(t, offset);
-            typename R::Acc one[1] = {acc[0]};
-            const auto x = load_all<1, false>(in, offset, 0, kInputs);
-            if (first) start_lanes<1>(reducer, one, x, kInputs);
-            add_lanes<1>(reducer, one, offset[kOperands], 0, each, offset + kIn, x, kInputs);
-            settle(reducer, one[0], 1, 0);
-            acc[0] = one[0];
-            first = false;
-        }
-    }
-    if constexpr (kMayBeLost<R> && Each::count == 0) {
-        bool are_lost = false;
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane) are_lost = are_lost || reducer.is_lost(acc[lane]);
-        if (are_lost) recompute_lanes<N>(reducer, acc, in, base, grid, split, rank, kInputs);
-    }
-}
-
-// An index that the compiler does not know, so that what it selects stays out of registers.
-BK_DEVICE int opaque_index(int index) {
-#if BK_ON_GPU
-    asm volatile("" : "+r"(index));
-#endif
-    return index;
-}
-
-// What the splits of a block's results have given: a group of them, and the groups before it. In local memory, since
-// registers are the inner loop's.
-template <int N, class Acc>
-struct FoldedSplits {
-    Acc acc[2 * N];
-
-    // Adds those results of a split whose bits are set.
-    template <class P>
-    BK_DEVICE void add(const P& combiner, const Acc (&split_acc)[N], int64_t split, int64_t splits, int width, unsigned bits) {
-        const int group = split_group(splits), at = opaque_index(0), all = opaque_index(N);
-        const bool begins = split % group == 0, ends = (split + 1) % group == 0 || split + 1 == splits;
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane) {
-            if (lane >= width || (bits >> lane & 1) == 0) continue;
-            acc[at + lane] = begins ? split_acc[lane] : combiner.combine(acc[at + lane], split_acc[lane]);
-            if (ends) acc[all + lane] = split < group ? acc[at + lane] : combiner.combine(acc[all + lane], acc[at + lane]);
-        }
-    }
-    BK_DEVICE void take(Acc (&result)[N]) const {
-        const int all = opaque_index(N);
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane) result[lane] = acc[all + lane];
-    }
-};
-
-// Writes the results or, if splits are blocks, `partials`, stored split by split.
+// Writes the results or, if they are split, `partials`, stored split by split.
 template <int N, class R, class Out, class In, class Each>
 __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
     reduce_kernel(R first_reducer, Out out, In in, Each each, typename R::Acc* partials,
                   ReduceGrid<In::count + Each::count, Out::count> grid) {
     using Acc = typename R::Acc;
-    constexpr int kOperands = In::count + Each::count, kOut = Out::count;
+    constexpr int kIn = In::count, kOperands = kIn + Each::count, kOut = Out::count;
+    constexpr typename In::Indices kInputs{};
     const int slot = grid.along_items ? threadIdx.x / grid.result_threads : threadIdx.x % grid.block_results;
     const int thread_rank = grid.along_items ? threadIdx.x % grid.result_threads : threadIdx.x / grid.block_results;
     const int64_t result = int64_t{blockIdx.x} * grid.block_results + slot;
-    const bool exists = result < grid.results && thread_rank < grid.result_threads;
+    const bool exists = result < grid.results;
     int64_t base[kOperands + kOut] = {};
     if (exists) grid.kept(result, base);
     const int width = grid.along_items ? 1 : N;  // results a thread
     const bool has_results = thread_rank == 0 && exists;
-    const auto combiner = combiner_of(first_reducer, 0);
-    FoldedSplits<N, Acc> folded;
-    Acc before[N];  // what the thread's accumulators of smaller rank have given if results are adjacent, in local memory, too
-    const int64_t first_split = partials == nullptr ? 0 : blockIdx.y,
-                  end_split = partials == nullptr ? grid.splits : first_split + 1;
-#pragma unroll 1
-    for (int64_t split = first_split; split < end_split; ++split) {
-        unsigned bits = (1u << width) - 1;  // results that this pass decides
-        [[maybe_unused]] unsigned down_bits = 0, up_bits = 0;
-        for (int pass = 0; pass >= 0;) {
-            const R reducer = in_pass(first_reducer, pass);
-            Acc acc[N];
+    unsigned bits = (1u << width) - 1;  // results that this pass decides
+    [[maybe_unused]] unsigned down_bits = 0, up_bits = 0;
+    Acc acc[N];
+    for (int pass = 0;;) {
+        const R reducer = in_pass(first_reducer, pass);
 #pragma unroll
-            for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
-            if (exists) {
-                const int sweeps = grid.order_threads / grid.result_threads, at = opaque_index(0);
-                ReversedTree<Acc> ranks;
-#pragma unroll 1
-                for (int n = 0; n < sweeps; ++n) {
-                    const int sweep = grid.along_items ? reversed_bits(n, sweeps) : n;
-                    accumulate_rank<N, R, Each, kOut>(reducer, acc, in.pointer, each, base, grid, split,
-                                                      thread_rank + sweep * grid.result_threads);
-                    if (grid.along_items) {
+        for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
+        if (exists) {
+            const int64_t begin = int64_t{blockIdx.y} * grid.split_items, end = min(begin + grid.split_items, grid.items);
+            const int64_t lane_step = grid.along_items ? grid.index_step : 0;
+            const int64_t mine = begin + thread_rank;
+            if (mine < end) {
+                int64_t offset[kOperands + 1];
 #pragma unroll
-                        for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
-                        if (sweeps > 1) acc[0] = ranks.add(reducer, acc[0]);
-                    } else if (sweeps > 1) {
-#pragma unroll
-                        for (int lane = 0; lane < N; ++lane) {
-                            if (n > 0) acc[lane] = reducer.combine(before[at + lane], acc[lane]);
-                            before[at + lane] = acc[lane];
-                        }
-                    }
-                }
-            }
-            if (grid.along_items)
-                acc[0] = combine_adjacent(reducer, acc[0], grid.result_threads, thread_rank);
-            else
-                combine_strided<N>(reducer, acc, grid.result_threads, grid.block_results, thread_rank);
-            if constexpr (kRepeats<R>) {
-#pragma unroll
-                for (int lane = 0; lane < N; ++lane) {
-                    if (!has_results || lane >= width) break;
-                    const int wanted = pass == 0 ? pass_of(reducer, acc[lane]) : 0;
-                    stamp(reducer, acc[lane]);
-                    down_bits |= (wanted == 1 ? 1u : 0u) << lane;
-                    up_bits |= (wanted == 2 ? 1u : 0u) << lane;
-                }
-                if (pass == 0) bits &= ~(down_bits | up_bits);
-            }
-            if (has_results) {
-                if (grid.splits > 1 && partials == nullptr)
-                    folded.add(combiner, acc, split, grid.splits, width, bits);
+                for (int k = 0; k <= kOperands; ++k) offset[k] = k < kOperands ? base[k] : 0;
+                grid.reduced(mine, offset);
+                start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs),
+                               kInputs);
+                const bool hoists_broadcast = kHoistsBroadcast<R, In, Each> && grid.segment > 0;
+                if (hoists_broadcast)
+                    add_segments_broadcast<N>(reducer, acc, in.pointer, base, grid, begin, end, thread_rank, kInputs);
+                else if (grid.reduced.rank <= 1)
+                    add_axis<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
                 else
-                    store_results<N>(first_reducer, acc, out, partials, grid, base, result, bits);
+                    add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
             }
-            if constexpr (!kRepeats<R>) {
-                pass = -1;
-            } else {
-                // Threads that combine must make the same passes.
-                const bool by_warp = grid.along_items && grid.result_threads <= 32;
-                const auto any = [&](bool flag) { return by_warp ? __any_sync(0xffffffffu, flag) : __syncthreads_or(flag); };
-                if (pass == 0 && !any((down_bits | up_bits) != 0)) {
-                    pass = -1;
-                } else if (pass == 0 && any(down_bits != 0)) {
-                    pass = 1;
-                    bits = down_bits;
-                } else if (pass <= 1 && any(up_bits != 0)) {
-                    pass = 2;
-                    bits = up_bits;
-                } else {
-                    pass = -1;
+            if (grid.tail_items > 0 && blockIdx.y + 1 == gridDim.y) {
+                bool first = mine >= end;
+                for (int64_t t = thread_rank; t < grid.tail_items; t += grid.result_threads) {
+                    int64_t offset[kOperands + 1];
+#pragma unroll
+                    for (int k = 0; k <= kOperands; ++k) offset[k] = grid.tail_offset[k] + (k < kOperands ? base[k] : 0);
+                    grid.tail(t, offset);
+                    Acc one[1] = {acc[0]};
+                    const auto x = load_all<1, false>(in.pointer, offset, 0, kInputs);
+                    if (first) start_lanes<1>(reducer, one, x, kInputs);
+                    add_lanes<1>(reducer, one, offset[kOperands], 0, each, offset + kIn, x, kInputs);
+                    settle(reducer, one[0], 1, 0);
+                    acc[0] = one[0];
+                    first = false;
                 }
             }
         }
+        if constexpr (kMayBeLost<R> && Each::count == 0) {
+            bool are_lost = false;
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) are_lost = are_lost || reducer.is_lost(acc[lane]);
+            if (are_lost && exists) recompute_lanes<N>(reducer, acc, in.pointer, base, grid, thread_rank, kInputs);
+        }
+        if (grid.along_items) {
+#pragma unroll
+            for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
+            acc[0] = combine_adjacent(reducer, acc[0], grid.result_threads, thread_rank);
+        } else {
+            combine_strided<N>(reducer, acc, grid.result_threads, grid.block_results, thread_rank);
+        }
+        if constexpr (kRepeats<R>) {
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) {
+                if (!has_results || lane >= width) break;
+                const int wanted = pass == 0 ? pass_of(reducer, acc[lane]) : 0;
+                stamp(reducer, acc[lane]);
+                down_bits |= (wanted == 1 ? 1u : 0u) << lane;
+                up_bits |= (wanted == 2 ? 1u : 0u) << lane;
+            }
+            if (pass == 0) bits &= ~(down_bits | up_bits);
+        }
+        if (has_results) store_results<N>(first_reducer, acc, out, partials, grid, base, result, bits);
+        if constexpr (!kRepeats<R>) {
+            return;
+        } else {
+            // Threads that combine must make the same passes.
+            const bool by_warp = grid.along_items && grid.result_threads <= 32;
+            const auto any = [&](bool flag) { return by_warp ? __any_sync(0xffffffffu, flag) : __syncthreads_or(flag); };
+            if (pass == 0 && !any((down_bits | up_bits) != 0)) return;
+            if (pass == 0 && any(down_bits != 0)) {
+                pass = 1;
+                bits = down_bits;
+            } else if (pass <= 1 && any(up_bits != 0)) {
+                pass = 2;
+                bits = up_bits;
+            } else {
+                return;
+            }
+        }
     }
-    if (grid.splits == 1 || partials != nullptr || !has_results) return;
-    Acc all[N];
-    folded.take(all);
-    store_results<N>(combiner, all, out, nullptr, grid, base, result, (1u << width) - 1);
 }
 
 // Launch configuration: vectors, if any, and splits. Operands are the inputs, then what is stored of each item.
@@ -291,28 +208,25 @@ struct ReduceLaunch {
     int64_t tail_offset[Operands + 1] = {};
     int64_t index_step = 0, kept_step[Operands + Out] = {};
     unsigned broadcast = 0;
-    int lanes = 1, result_threads = 1, block_results = 1;
-    int order_threads = 1;  // interleaved accumulators of a split
+    int lanes = 1, result_threads = 1;
     int64_t splits = 1, split_items = 0, segment = 0;
-    bool splits_are_blocks = false;
 };
 
 // Operands of a problem: the first `inputs` are inputs; `present` has a bit for each of the others that exists.
 struct ReduceOperands {
     int lanes, inputs;
-    unsigned unaligned;  // a bit for each operand that is not aligned to vectors
     unsigned present;
     int64_t item_bytes, max_blocks;
+    int resident;  // blocks of an SM, 0 if unknown
 
     bool has(int operand) const { return operand < inputs || (present >> (operand - inputs) & 1) != 0; }
 };
 
-// Vectorises the inner axis if the operands allow it. Results must be whole vectors of aligned operands. Items behind the
-// last vector are the tail, all of them if `always` and they are few; inputs may be unaligned, since the order of items must
-// not depend on it.
+// Vectorises the inner axis if the operands allow it. Results must be whole vectors; items behind the last vector are
+// the tail, all of them if `always` and they are few.
 template <int Operands, int Out>
-bool vectorize_reduce(ReduceLaunch<Operands, Out>* config, const ReduceOperands& operands, bool always) {
-    ReducePlan<Operands, Out>& plan = config->plan;
+bool vectorize_reduce(ReduceLaunch<Operands, Out>* first_reducer, const ReduceOperands& operands, bool always) {
+    ReducePlan<Operands, Out>& plan = first_reducer->plan;
     const int lanes = operands.lanes;
     if (always && plan.reduced.rank == 0) {  // a single item
         plan.reduced.rank = 1;
@@ -336,29 +250,26 @@ bool vectorize_reduce(ReduceLaunch<Operands, Out>* config, const ReduceOperands&
             continue;
         }
         if (step != 1) return false;
-        bool is_aligned = (operands.unaligned >> k & 1) == 0;
-        for (int d = 0; d < last; ++d) is_aligned = is_aligned && stride(plan.along_items, k, d) % lanes == 0;
-        for (int d = 0; d < other; ++d) is_aligned = is_aligned && stride(!plan.along_items, k, d) % lanes == 0;
-        if (is_aligned) continue;
-        const bool has_flag = always || (plan.along_items && Operands == operands.inputs && Operands <= kUnalignedBit);
-        if (!has_flag || k >= operands.inputs) return false;
-        broadcast |= 1u << (kUnalignedBit + k);
+        for (int d = 0; d < last; ++d)
+            if (stride(plan.along_items, k, d) % lanes != 0) return false;
+        for (int d = 0; d < other; ++d)
+            if (stride(!plan.along_items, k, d) % lanes != 0) return false;
     }
-    config->lanes = lanes;
-    config->broadcast = broadcast;
+    first_reducer->lanes = lanes;
+    first_reducer->broadcast = broadcast;
     if (plan.along_items) {
-        config->index_step = plan.reduced.stride[Operands][last];
-        config->tail = plan.reduced;
-        config->tail.extent[last] = extent % lanes;
+        first_reducer->index_step = plan.reduced.stride[Operands][last];
+        first_reducer->tail = plan.reduced;
+        first_reducer->tail.extent[last] = extent % lanes;
         extent /= lanes;
         for (int k = 0; k <= Operands; ++k) {
-            config->tail_offset[k] = extent * lanes * plan.reduced.stride[k][last];
+            first_reducer->tail_offset[k] = extent * lanes * plan.reduced.stride[k][last];
             plan.reduced.stride[k][last] *= lanes;
         }
     } else {
         extent /= lanes;
         for (int k = 0; k < Operands + Out; ++k) {
-            config->kept_step[k] = plan.kept.stride[k][last];
+            first_reducer->kept_step[k] = plan.kept.stride[k][last];
             plan.kept.stride[k][last] *= lanes;
         }
     }
@@ -389,9 +300,9 @@ void alias_absent(ReduceAxes<Operands, Out>* axes, const ReduceOperands& operand
 }
 
 // Items of the last axis if inputs from `varying` on are broadcast along all reduced axes and segments are long enough
-// for the accumulators of a result, which may be made fewer for it; else 0.
+// for the threads of a result, which may be made fewer for it; else 0.
 template <int Operands, int Out>
-int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, int* order_threads) {
+int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, int* result_threads) {
     const int last = plan.reduced.rank - 1;
     if (last < 0) return 0;
     for (int k = varying; k < Operands; ++k)
@@ -400,65 +311,49 @@ int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, in
     const int64_t segment = plan.reduced.extent[last], enough = segment / kReduceUnroll;
     if (last == 0) return segment;
     if (plan.along_items && enough >= 32)
-        while (*order_threads > enough) *order_threads /= 2;
-    return *order_threads > enough ? 0 : segment;
+        while (*result_threads > enough) *result_threads /= 2;
+    return *result_threads > enough ? 0 : segment;
 }
 
-// Vectors that an accumulator is worth: large ones, as of moments, take long to combine.
-template <class R, class In>
-constexpr int64_t kReduceOrderVectors =
-    sizeof(typename R::Acc) > (In::widest == 8 ? 16 : 8) ? kReduceMinVectors : kReduceUnroll;
-
-// Splits and interleaved accumulators of a result: they follow from its items alone.
 template <class R, int Operands, int Out>
-void order_reduce(ReduceLaunch<Operands, Out>* config, const ReduceOperands& operands, int64_t order_vectors) {
-    const ReducePlan<Operands, Out>& plan = config->plan;
-    const int64_t items = plan.reduced.numel();
-    if (plan.along_items) {
-        config->order_threads = power_of_two_for(ceil_div(items, order_vectors), kReduceThreads);
-        config->splits = std::min(plan.items * operands.item_bytes / (2 * kReduceBlockBytes), operands.max_blocks);
-    } else {
-        constexpr int64_t kLeastItems = 512;
-        config->splits = std::min(items / (kLeastItems * order_vectors / kReduceUnroll), operands.max_blocks);
-        config->order_threads = power_of_two_for(ceil_div(items, order_vectors), 16);
-    }
-    config->splits = std::max<int64_t>(1, std::min(config->splits, kReduceMaxSplits));
-    if constexpr (kVaryingInputsOf<R> < Operands)
-        config->segment = broadcast_segment(plan, kVaryingInputsOf<R>, &config->order_threads);
-    config->split_items = std::max<int64_t>(ceil_div(items, config->splits), 1);
-    if (config->segment > 0 && plan.reduced.rank > 1)
-        config->split_items = ceil_div(config->split_items, config->segment) * config->segment;
-    config->splits = std::max<int64_t>(ceil_div(items, config->split_items), 1);
-}
-
-template <class R, class From, int Operands, int Out>
 BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out> axes, const ReduceOperands& operands) {
     alias_absent(&axes, operands);
     ReduceLaunch<Operands, Out> config;
     config.plan = plan_reduce<R>(axes, operands.inputs);
     config.single_kept = config.plan.kept;
-    if (operands.lanes > 1) vectorize_reduce(&config, operands, kAlwaysVectors<R>);
-    order_reduce<R>(&config, operands, kReduceOrderVectors<R, From>);
+    const bool is_vectorized = operands.lanes > 1 && vectorize_reduce(&config, operands, kAlwaysVectors<R>);
     const ReducePlan<Operands, Out>& plan = config.plan;
     const int64_t results = plan.kept.numel(), items = plan.reduced.numel();
+    const int64_t wanted = ceil_div<int64_t>(items, kReduceUnroll);
     if (plan.along_items) {
         // Few results take a block each. Many take a warp, which needs no barrier, or more threads that have
         // kReduceMinVectors each: combining a whole block doubles the time of rows of 1024 vectors. Many short results
         // take as few threads as still read whole cache lines.
         const int64_t most = results <= 1024 ? kReduceThreads : items / kReduceMinVectors;
-        config.result_threads = std::min(config.order_threads, most >= kReduceThreads ? kReduceThreads
-                                                               : most >= 128          ? 128
-                                                               : most >= 64           ? 64
-                                                                                      : 32);
-        if (config.result_threads <= 32 && results * config.result_threads > kReduceManyThreads)
-            config.result_threads = std::min(config.result_threads, kReduceMinThreads);
-        config.block_results = kReduceThreads / config.result_threads;
+        config.result_threads = power_of_two_for(wanted, most >= kReduceThreads ? kReduceThreads
+                                                         : most >= 128          ? 128
+                                                         : most >= 64           ? 64
+                                                                                : 32);
+        while (config.result_threads > kReduceMinThreads && config.result_threads <= 32 &&
+               results * config.result_threads > kReduceManyThreads)
+            config.result_threads /= 2;
     } else {
-        config.result_threads = results >= (int64_t{1} << 18) ? 1 : config.order_threads;
-        config.block_results = power_of_two_for(results, kReduceThreads / config.result_threads);
+        // A block has enough adjacent results to fill a cache line, if there are so many.
+        const int least = power_of_two_for(results, is_vectorized ? 16 : 32);
+        const int most = results >= (int64_t{1} << 18) ? 1 : kReduceThreads / least;
+        config.result_threads = power_of_two_for(wanted, most);
     }
-    // A quarter of max_blocks keeps memory busy, so that blocks of splits would only add a launch.
-    config.splits_are_blocks = config.splits > 1 && 4 * ceil_div<int64_t>(results, config.block_results) < operands.max_blocks;
+    if constexpr (kVaryingInputsOf<R> < Operands)
+        config.segment = broadcast_segment(plan, kVaryingInputsOf<R>, &config.result_threads);
+    const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / config.result_threads);
+    const int64_t bytes = plan.items * operands.item_bytes *
+                          (plan.along_items ? 1 : int64_t{config.lanes} * (kReduceThreads / config.result_threads));
+    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, items / (int64_t{config.result_threads} * kReduceUnroll),
+                                  operands.resident);
+    config.split_items = std::max<int64_t>(ceil_div(items, config.splits), 1);
+    if (config.segment > 0 && plan.reduced.rank > 1)
+        config.split_items = ceil_div(config.split_items, config.segment) * config.segment;
+    config.splits = std::max<int64_t>(ceil_div(items, config.split_items), 1);
     return config;
 }
 
@@ -466,24 +361,18 @@ template <class In, class Each>
 constexpr int kReduceLanes = kVectorBytes / (In::widest > Each::widest ? In::widest : Each::widest);
 
 template <class R, class... In, class... Each>
-ReduceOperands reduce_operands(Inputs<In...>, Outputs<Each...>, unsigned unaligned, unsigned present) {
-    return {kReduceLanes<Inputs<In...>, Outputs<Each...>>,
+ReduceOperands reduce_operands(Inputs<In...>, Outputs<Each...>, bool aligned, unsigned present) {
+    return {aligned ? kReduceLanes<Inputs<In...>, Outputs<Each...>> : 1,
             sizeof...(In),
-            unaligned,
             present,
             (int64_t{0} + ... + int64_t{sizeof(In)}) + (int64_t{0} + ... + int64_t{sizeof(Each)}),
-            kReduceBlocks<Outputs<Each...>>};
-}
-
-// A bit for each operand that is not aligned to vectors.
-template <class... T, size_t... I>
-unsigned unaligned_of(const Pack<T*...>& pointers, int lanes, std::index_sequence<I...>) {
-    return (0u | ... | (is_aligned(get<I>(pointers), lanes * sizeof(T)) ? 0u : 1u << I));
+            kReduceBlocks<Outputs<Each...>>,
+            sizeof...(Each) > 0 ? 0 : kReduceMinBlocks<R, Inputs<In...>, Outputs<Each...>>};
 }
 
 template <class Acc, int Operands, int Out>
 Acc* carve_partials(Carver* carver, const ReduceLaunch<Operands, Out>& config, int64_t results) {
-    return config.splits_are_blocks ? carver->take<Acc>(config.splits * results) : nullptr;
+    return config.splits > 1 ? carver->take<Acc>(config.splits * results) : nullptr;
 }
 
 // The size serves any of `Each` being present: they decide only whether there are vectors.
@@ -492,10 +381,11 @@ size_t reduce_each_workspace(const ReduceAxes<Operands, Out>& axes) {
     static_assert(In::count + Each::count == Operands, "a type for each operand of an item");
     size_t bytes = 0;
     if (axes.kept.is_empty()) return 0;
-    for (const unsigned unaligned : {0u, ~0u}) {
+    for (const bool aligned : {false, true}) {
         Carver carver;
         carve_partials<typename R::Acc>(
-            &carver, plan_reduce_launch<R, In>(axes, reduce_operands<R>(In{}, Each{}, unaligned, 0)), axes.kept.numel());
+            &carver, plan_reduce_launch<R>(axes, reduce_operands<R>(In{}, Each{}, aligned || kAlwaysVectors<R>, 0)),
+            axes.kept.numel());
         bytes = std::max(bytes, carver.bytes());
     }
     return bytes;
@@ -525,18 +415,17 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     static_assert(!kAlwaysVectors<R> || kLanes > 1, "elements of a vector");
     if (axes.kept.is_empty()) return Status::kOk;
     const bool found = launch.workspace != nullptr && workspace_holds(launch, reduce_each_workspace<R, From, Also>(axes));
-    const unsigned unaligned = unaligned_of(in.pointer, kLanes, std::index_sequence_for<In...>{}) |
-                               unaligned_of(each.pointer, kLanes, kEach) << sizeof...(In);
-    ReduceLaunch<kOperands, kOut> config =
-        plan_reduce_launch<R, From>(axes, reduce_operands<R>(in, each, unaligned, present_of(each.pointer, kEach)));
-    if (!found) config.splits_are_blocks = false;
+    const bool aligned =
+        all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{}) && all_aligned(each.pointer, kLanes, kEach);
+    ReduceLaunch<kOperands, kOut> config = plan_reduce_launch<R>(
+        axes, reduce_operands<R>(in, each, aligned || kAlwaysVectors<R>, present_of(each.pointer, kEach)));
     const ReducePlan<kOperands, kOut>& plan = config.plan;
     ReduceGrid<kOperands, kOut> grid{};
     grid.kept = ReduceWalk<kOperands + kOut>(plan.kept);
     grid.reduced = ReduceWalk<kOperands + 1>(plan.reduced);
     grid.results = plan.kept.numel();
     grid.items = plan.reduced.numel();
-    grid.splits = config.splits;
+    if (!found) config.splits = 1, config.split_items = grid.items;
     grid.split_items = config.split_items;
     grid.segment = config.segment;
     grid.count = plan.items;
@@ -546,19 +435,16 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     grid.tail_items = config.tail.rank > 0 ? config.tail.numel() : 0;
     std::copy_n(config.tail_offset, kOperands + 1, grid.tail_offset);
     grid.result_threads = config.result_threads;
-    grid.order_threads = config.order_threads;
-    grid.block_results = config.block_results;
+    grid.block_results = kReduceThreads / config.result_threads;
     grid.along_items = plan.along_items;
     grid.dense_results = has_dense_results(config) && all_aligned(out.pointer, config.lanes, kOutputs);
-    grid.broadcast = config.broadcast;
+    grid.broadcast = config.broadcast | (aligned || config.lanes == 1 ? 0u : ((1u << sizeof...(In)) - 1) << kUnalignedBit);
     Carver carver(launch.workspace);
     Acc* const partials = carve_partials<Acc>(&carver, config, plan.results);
     const int64_t blocks = ceil_div<int64_t>(grid.results, grid.block_results);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld results are too many for one launch", (long long)plan.results);
-    const int threads = std::max(32, config.block_results * config.result_threads);
-    const Grid shape{dim3(static_cast<unsigned>(blocks), config.splits_are_blocks ? static_cast<unsigned>(config.splits) : 1u),
-                     dim3(static_cast<unsigned>(threads))};
+    const Grid shape{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(config.splits)), dim3(kReduceThreads)};
     auto kernel = reduce_kernel<kLanes, R, To, From, Also>;
     if constexpr (!kAlwaysVectors<R>)
         if (config.lanes == 1) kernel = reduce_kernel<1, R, To, From, Also>;

@@ -79,7 +79,7 @@ BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t
     for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], items, 0);
 }
 
-// Adds items [t, end) of one axis, `order_threads` apart: offsets advance by a constant, without a walk.
+// Adds items [t, end) of one axis, `result_threads` apart: offsets advance by a constant, without a walk.
 template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
@@ -92,10 +92,9 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     for (int k = 0; k <= kOperands; ++k) {
         const int64_t stride = grid.reduced.rank == 0 ? 0 : grid.reduced.stride[0][k];
         cursor[k] = (k < kOperands ? base[k] : 0) + t * stride;
-        step[k] = grid.order_threads * stride;
+        step[k] = grid.result_threads * stride;
     }
-    int64_t left = (end - t + grid.order_threads - 1) / grid.order_threads;
-    int64_t unsettled = 0;
+    int64_t left = (end - t + grid.result_threads - 1) / grid.result_threads;
     while (left >= kUnroll) {
         int steps = 0;
         for (; steps < kSteps && left >= kUnroll; ++steps, left -= kUnroll) {
@@ -124,12 +123,9 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 #pragma unroll
             for (int k = 0; k <= kOperands; ++k) cursor[k] += kUnroll * step[k];
         }
-        unsettled = steps * kUnroll;
-        if (steps < kSteps) break;  // the tail settles with these
-        settle_lanes<N>(reducer, acc, unsettled);
-        unsettled = 0;
+        settle_lanes<N>(reducer, acc, steps * kUnroll);
     }
-    unsettled += left;
+    const int64_t tail = left;
 #pragma unroll 1
     for (; left > 0; --left) {
         const auto x = load_all<N, kAlwaysVectors<R>>(in, cursor, grid.broadcast, inputs);
@@ -137,13 +133,13 @@ BK_DEVICE void add_axis(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 #pragma unroll
         for (int k = 0; k <= kOperands; ++k) cursor[k] += step[k];
     }
-    if (unsettled > 0) settle_lanes<N>(reducer, acc, unsettled);
+    if (tail > 0) settle_lanes<N>(reducer, acc, tail);
 }
 
 template <int N, int k, class... In>
 using InputVector = Vec<std::decay_t<decltype(*get<k>(std::declval<const Pack<const In*...>&>()))>, N>;
 
-// Adds items [t, end) of the segment at `base`, `order_threads` apart. Inputs behind the first, K, are broadcast or
+// Adds items [t, end) of the segment at `base`, `result_threads` apart. Inputs behind the first, K, are broadcast or
 // one a lane: broadcast_of() is called once for them.
 template <int N, class R, class Grid, class... In, size_t... K, size_t... M>
 BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in,
@@ -152,8 +148,7 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
     constexpr int kVarying = sizeof...(K), kSteps = kSettleInterval / kReduceUnroll;
     const auto load_at = [&](auto at, int64_t offset) {
         constexpr int k = decltype(at)::value;
-        return load_lanes<N>(get<k>(in) + base[k] + offset, grid.broadcast >> k & 1,
-                             N > 1 && (grid.broadcast >> (kUnalignedBit + k) & 1) != 0);
+        return load_lanes<N>(get<k>(in) + base[k] + offset, grid.broadcast >> k & 1);
     };
     const Pack<InputVector<N, kVarying + M, In...>...> values =
         pack(bit_cast<InputVector<N, kVarying + M, In...>>(load_at(std::integral_constant<int, kVarying + int{M}>{}, 0))...);
@@ -164,7 +159,7 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
 #pragma unroll
     for (int k = 0; k < kVarying; ++k) {
         cursor[k] = t * grid.reduced.stride[0][k];
-        step[k] = grid.order_threads * grid.reduced.stride[0][k];
+        step[k] = grid.result_threads * grid.reduced.stride[0][k];
     }
     const auto load = [&](int u) { return pack(load_at(std::integral_constant<int, int{K}>{}, cursor[K] + u * step[K])...); };
     const auto add = [&](const auto& word) {
@@ -172,7 +167,7 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) reducer.add_with(acc[lane], broadcast[lane], widen(get<K>(x).lane[lane])...);
     };
-    int64_t left = (end - t + grid.order_threads - 1) / grid.order_threads;
+    int64_t left = (end - t + grid.result_threads - 1) / grid.result_threads;
     while (left >= kReduceUnroll) {
         int steps = 0;
         for (; steps < kSteps && left >= kReduceUnroll; ++steps, left -= kReduceUnroll) {
@@ -196,8 +191,8 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
     if (tail > 0) settle_lanes<N>(reducer, acc, tail);
 }
 
-// Adds items [t, end) of several axes, `order_threads` apart; a walk finds their offsets.
-template <int N, bool kMayBeUnaligned, class R, class Grid, class Each, class... In, size_t... I>
+// Adds items [t, end) of several axes, `result_threads` apart; a walk finds their offsets.
+template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
                         std::index_sequence<I...> inputs) {
@@ -210,19 +205,19 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
         Words<Pack<Vec<In, N>...>> x[kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
-            if (t + u * grid.order_threads >= end) continue;
+            if (t + u * grid.result_threads >= end) continue;
 #pragma unroll
             for (int k = 0; k <= kOperands; ++k) offset[u][k] = k < kOperands ? base[k] : 0;
-            grid.reduced(t + u * grid.order_threads, offset[u]);
-            x[u] = load_all<N, kMayBeUnaligned>(in, offset[u], grid.broadcast, inputs);
+            grid.reduced(t + u * grid.result_threads, offset[u]);
+            x[u] = load_all<N, kAlwaysVectors<R>>(in, offset[u], grid.broadcast, inputs);
         }
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
-            if (t + u * grid.order_threads >= end) continue;
+            if (t + u * grid.result_threads >= end) continue;
             add_lanes<N>(reducer, acc, offset[u][kOperands], lane_step, each, offset[u] + kIn, x[u], inputs);
             ++unsettled;
         }
-        t += kUnroll * grid.order_threads;
+        t += kUnroll * grid.result_threads;
         if (unsettled + kUnroll > kSettleInterval || t >= end) {
             settle_lanes<N>(reducer, acc, unsettled);
             unsettled = 0;
@@ -242,7 +237,7 @@ BK_DEVICE void recompute_lost(const R& reducer, typename R::Acc (&acc)[N], typen
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) offset[k] = base[k];
         walk(t, offset);
-        const Pack<Vec<In, N>...> x = from_words(load_all<N, (N > 1)>(in, offset, broadcast, inputs), inputs);
+        const Pack<Vec<In, N>...> x = from_words(load_all<N, kAlwaysVectors<R>>(in, offset, broadcast, inputs), inputs);
         bool are_lost = false;
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {

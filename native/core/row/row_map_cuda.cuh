@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CUDA row reduce + map. A row is cached in the registers of up to a warp, a block or a cluster (sm_90), hence read
 // once; longer rows are read again for each pass. Aligned dense rows use 16-byte vectors, many a thread or few (short
-// rows); other layouts use scalars, with one thread row per matrix row or, if rows are adjacent in memory, neighbouring
-// threads on neighbouring rows. Rows too long for a cluster are split over blocks if the workspace has space for partial
-// statistics. The length of a row alone decides the order of its operations: where many rows are better off without
-// clusters, a block takes the shares of a cluster's blocks one after the other. Functions that only map use one kernel for
-// per-column parameters (row_map_columns.cuh) and one for per-row parameters (row_map_long.cuh).
+// or few rows); other layouts use scalars, with one thread row per matrix row or, if rows are adjacent in memory,
+// neighbouring threads on neighbouring rows. A few long rows are split over blocks if the workspace has space for
+// partial statistics. Functions that only map use one kernel for per-column parameters (row_map_columns.cuh) and one for
+// per-row parameters (row_map_long.cuh).
 #pragma once
 
 #include <algorithm>
@@ -45,7 +44,6 @@ struct RowGrid {
     bool rows_are_adjacent = false;  // neighbouring threads take neighbouring rows
     int shift = 31;                  // low bits of threadIdx.x: the lane or, if rows_are_adjacent, the row
     int cluster_blocks = 1;          // blocks of a cluster on one row
-    int shares = 1;                  // a block's shares of one row: without a cluster those of its blocks
     int splits = 1;                  // split rows: blocks of different clusters on one row
     int tiles = 1;                   // loop count over a row
 };
@@ -72,15 +70,12 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const int n = exists ? grid.n : 0;
     const auto at = operands.row(r);
     auto row = operands.start(f, r);
-    // Shares of a row, by the blocks of a cluster or by one, interleave their tiles; a split has consecutive tiles.
-    const int threads = grid.lanes * grid.cluster_blocks * grid.shares, tile = threads * V * N;
+    // Blocks of a cluster interleave their tiles; a split has consecutive tiles.
+    const int threads = grid.lanes * grid.cluster_blocks, tile = threads * V * N;
     const int split = grid.splits == 1 ? 0 : rank;
     const int begin = split * grid.tiles * tile;
-    const int mine_at = ((grid.splits == 1 ? rank : 0) * grid.lanes + lane) * N, share_step = grid.lanes * N;
-    const auto span = [&](int share, int t) {
-        return RowTile<N, V>{begin + t * tile + share * share_step + mine_at, threads * N, n};
-    };
-    const bool is_cached = grid.tiles == 1 && grid.shares == 1;
+    const int mine_at = ((grid.splits == 1 ? rank : 0) * grid.lanes + lane) * N;
+    const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
     const bool is_first = exists && lane == 0 && rank == 0;
     [[maybe_unused]] const auto target_logit = [&] {
         if constexpr (kHasTarget<F>)
@@ -93,34 +88,24 @@ __global__ void __launch_bounds__(kMostRowThreads)
     if constexpr (F::kMapOnly) {
     } else if (grid.stage != RowStage::kMap) {
         constexpr bool kLoops = !F::kOnePass || F::kMayRescale;
-        int phase = 0, block_phase = 0;
+        int phase = 0;
         bool is_partial = false;
-        // Returns whether the row needs another pass, of `tiles` tiles a share.
+        // Returns whether the row needs another pass.
         const auto pass = [&](auto& tile_cache, bool is_loaded, int tiles, const auto& tile_at) {
             Acc all = f.identity();
 #pragma unroll 1
-            for (int share = 0; share < grid.shares; ++share) {
-                all = f.identity();
-#pragma unroll 1
-                for (int t = 0; t < tiles; ++t) {
-                    const auto where = tile_at(share, t);
-                    if (!is_loaded) tile_cache.load(operands, f, at, row, where);
-                    mine = tile_cache.reduce_tile(operands, f, row, where);
-                    all = tiles == 1 ? mine : f.combine(all, mine);
-                }
-                if (grid.rows_are_adjacent)
-                    all = combine_strided(f, all, grid.rows_per_block, grid.lanes, reinterpret_cast<AccWords<Acc>*>(dynamic));
-                else if (grid.lanes <= 32)
-                    all = combine_lanes(f, all, grid.lanes);
-                else
-                    all = combine_block(f, all, exchange, block_phase++);
-                if (grid.shares > 1 && threadIdx.x == 0) exchange.share[share] = AccWords<Acc>::of(all);
+            for (int t = 0; t < tiles; ++t) {
+                const auto where = tile_at(t);
+                if (!is_loaded) tile_cache.load(operands, f, at, row, where);
+                mine = tile_cache.reduce_tile(operands, f, row, where);
+                all = tiles == 1 ? mine : f.combine(all, mine);
             }
-            if (grid.shares > 1) {
-                __syncthreads();
-                all = combine_lanes(f, exchange.share[threadIdx.x & (grid.shares - 1)].value(), grid.shares);
-                __syncthreads();
-            }
+            if (grid.rows_are_adjacent)
+                all = combine_strided(f, all, grid.rows_per_block, grid.lanes, reinterpret_cast<AccWords<Acc>*>(dynamic));
+            else if (grid.lanes <= 32)
+                all = combine_lanes(f, all, grid.lanes);
+            else
+                all = combine_block(f, all, exchange, phase);
             if (grid.cluster_blocks > 1) all = combine_cluster(f, all, grid.cluster_blocks, exchange, phase);
             ++phase;
             if constexpr (kHasTarget<F>)
@@ -141,13 +126,12 @@ __global__ void __launch_bounds__(kMostRowThreads)
             // The rare second pass takes one vector at a time: a loop over the cached tile would spill it.
             if (again) {
                 CachedTile<N, 1, F, Operands> one;
-                pass(one, false, grid.tiles * V, [&](int share, int t) {
-                    const int first = begin + t / V * tile + share * share_step + mine_at;
-                    return RowTile<N, 1>{first + t % V * (threads * N), threads * N, n};
+                pass(one, false, grid.tiles * V, [&](int t) {
+                    return RowTile<N, 1>{begin + t / V * tile + t % V * (threads * N) + mine_at, threads * N, n};
                 });
             }
         } else {
-            while (kLoops && again) again = pass(cached_tile, is_cached, grid.tiles, span);
+            while (kLoops && again) again = pass(cached_tile, grid.tiles == 1, grid.tiles, span);
         }
         if (is_partial) return;
     } else if constexpr (F::kMayRescale) {
@@ -163,15 +147,13 @@ __global__ void __launch_bounds__(kMostRowThreads)
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
     if constexpr (Operands::kOut > 0) {
-        for (int share = 0; share < grid.shares; ++share) {
-            for (int t = 0; t < grid.tiles; ++t) {
-                const RowTile<N, V> where = span(share, t);
-                if (F::kMapOnly || !is_cached || grid.stage == RowStage::kMap) {
-                    cached_tile.load(operands, f, at, row, where);
-                    if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.reduce_tile(operands, f, row, where);
-                }
-                if (exists) cached_tile.map(operands, f, at, row, mine, where);
+        for (int t = 0; t < grid.tiles; ++t) {
+            const RowTile<N, V> where = span(t);
+            if (F::kMapOnly || grid.tiles > 1 || grid.stage == RowStage::kMap) {
+                cached_tile.load(operands, f, at, row, where);
+                if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.reduce_tile(operands, f, row, where);
             }
+            if (exists) cached_tile.map(operands, f, at, row, mine, where);
         }
     }
     if (is_first) operands.save(f, r, row);
@@ -194,10 +176,8 @@ inline int log2_of(int power) {
     return log;
 }
 
-// Thread mapping for rows of n elements, `values` per thread, which rows do not change but for may_cluster: without it one
-// block takes all shares of a row. is_streaming: one pass, no map, nothing to cache.
-inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters, bool is_streaming,
-                         bool may_cluster = true) {
+// Thread mapping for rows of n elements, `values` per thread. is_streaming: one pass, no map, nothing to cache.
+inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters, bool is_streaming) {
     RowGrid grid;
     grid.rows = rows;
     grid.n = static_cast<int>(n);
@@ -208,14 +188,15 @@ inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool h
         grid.shift = log2_of(grid.lanes);
         return grid;
     }
-    const int most = is_streaming                                              ? kStreamingThreads
+    const bool alone = is_streaming && rows * kStreamingThreads >= kRowTargetThreads;
+    const int most = alone                                                     ? kStreamingThreads
                      : threads > kRowThreads * kMaxRowCluster || !has_clusters ? kMostRowThreads
                                                                                : kRowThreads;
-    const int shares = has_clusters ? std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most))) : 1;
-    (may_cluster ? grid.cluster_blocks : grid.shares) = shares;
-    const int64_t each = ceil_div<int64_t>(threads, shares);
+    if (has_clusters && !alone)
+        grid.cluster_blocks = std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
+    const int64_t each = ceil_div<int64_t>(threads, grid.cluster_blocks);
     grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
-    grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * shares * values));
+    grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * grid.cluster_blocks * values));
     return grid;
 }
 
@@ -228,19 +209,20 @@ inline RowGrid plan_adjacent_rows(int64_t rows, int64_t n, int values) {
     grid.rows_per_block = std::min(32, power_of_two_from(rows));
     grid.shift = log2_of(grid.rows_per_block);
     grid.lanes = std::min(kMostRowThreads / 32, power_of_two_from(ceil_div<int64_t>(n, values)));
+    grid.lanes = std::max(grid.lanes, 32 / grid.rows_per_block);
     grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * values));
     return grid;
 }
 
-constexpr int64_t kMostRowSplits = 512;
-
-// Splits rows that do not fit on the chip over blocks.
+// Splits long rows over blocks if there are too few rows to fill the chip.
 inline void split_rows(RowGrid* grid, int values) {
-    if (grid->tiles == 1 || grid->rows_are_adjacent) return;
-    grid->cluster_blocks = grid->shares = 1;
+    if (grid->tiles == 1 || grid->rows_are_adjacent || grid->rows * kMostRowThreads * kMaxRowCluster > kRowTargetThreads)
+        return;
+    grid->cluster_blocks = 1;
     grid->lanes = kRowThreads;
     const int64_t all = ceil_div<int64_t>(grid->n, int64_t{kRowThreads} * values);
-    grid->tiles = static_cast<int>(ceil_div(all, std::min(all, kMostRowSplits)));
+    const int64_t splits = std::min<int64_t>({all, 512, 2 * kRowTargetThreads / kRowThreads / grid->rows});
+    grid->tiles = static_cast<int>(ceil_div(all, splits));
     grid->splits = static_cast<int>(ceil_div<int64_t>(all, grid->tiles));
 }
 
@@ -283,28 +265,21 @@ Status run_rows(const Launch& launch, const RowGrid& whole, const F& f, const Op
 // Upper bound over all launch shapes.
 template <class F, int Full, int Single>
 size_t map_rows_workspace(const RowAxes<Full, Single>& axes) {
-    const int64_t n = axes.inner.numel(), share = int64_t{kStreamingThreads} * kRowScalars<F>;
-    if (!F::kOnePass || n <= share) return 0;
+    if (!F::kOnePass || axes.inner.numel() < kRowThreads || axes.outer.numel() > 512) return 0;
     Carver carver;
-    carver.take<typename F::Acc>(axes.outer.numel() * std::min(kMostRowSplits, ceil_div(n, share)));
+    carver.take<typename F::Acc>(axes.outer.numel() * 512);
     return carver.bytes();
 }
 
 // Whether each row of each operand is dense and a multiple of N elements.
-template <int N, int Full>
-bool are_vectors(const Layout<Full>& inner) {
-    if (inner.rank != 1 || inner.extent[0] % N != 0) return false;
-    for (int k = 0; k < Full; ++k)
-        if (inner.stride[k][0] != 1) return false;
-    return true;
-}
-
-// Whether all rows are as aligned as the first.
 template <int N, int Full, int Operands>
-bool have_aligned_steps(const Layout<Operands>& outer) {
-    for (int k = 0; k < Full; ++k)
+bool are_vectors(const Layout<Full>& inner, const Layout<Operands>& outer) {
+    if (inner.rank != 1 || inner.extent[0] % N != 0) return false;
+    for (int k = 0; k < Full; ++k) {
+        if (inner.stride[k][0] != 1) return false;
         for (int d = 0; d < outer.rank; ++d)
             if (outer.stride[k][d] % N != 0) return false;
+    }
     return true;
 }
 
@@ -326,19 +301,12 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     constexpr int64_t kLongest = int64_t{INT32_MAX} - (int64_t{1} << 27);  // indices past the row end still fit 32 bits
     if (n > kLongest) return fail(Status::kUnsupported, "rows of %lld elements are too long", static_cast<long long>(n));
 
-    const bool is_aligned = have_aligned_steps<N, Full>(outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
-                            all_aligned(columns.pointer, N, std::index_sequence<K...>{}) &&
-                            all_aligned(y.pointer, N, std::index_sequence<O...>{});
-    // Without a reduction no order depends on the alignment.
-    const bool wide = are_vectors<N>(inner) && (is_aligned || !F::kMapOnly);
-    const Operands operands{LongWalk<Full>(inner),
-                            Walk<Full + Single, uint64_t>(outer),
-                            x.pointer,
-                            columns.pointer,
-                            row_inputs.pointer,
-                            y.pointer,
-                            saved.pointer,
-                            !is_aligned};
+    const bool wide = are_vectors<N>(inner, outer) && all_aligned(x.pointer, N, std::index_sequence<I...>{}) &&
+                      all_aligned(columns.pointer, N, std::index_sequence<K...>{}) &&
+                      all_aligned(y.pointer, N, std::index_sequence<O...>{});
+    const Operands operands{
+        LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
+        saved.pointer};
     const bool has_clusters = kHasClusterCode && !F::kMapOnly && device_arch() >= 90;
     constexpr bool is_streaming = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {
@@ -353,17 +321,20 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
             if (grid.is_there()) return launch_long_rows<N>(launch, grid, f, operands);
             return run_rows<N, kFew>(launch, plan_rows(rows, n, N * kFew, N, false, is_streaming), f, operands);
         } else {
-            // Starting a thread costs as much as tens of elements, so few vectors per thread pay only if rows are short.
-            if (n <= 2 * N * kTransformed)
-                return run_rows<N, kFew>(launch, plan_rows(rows, n, N * kFew, N, has_clusters, false), f, operands);
-            // kMany saves blocks for long rows and threads for read-only rows. Otherwise caching transformed elements wins,
-            // since map() then reuses exponentials (bf16 gradients of 1000 classes: 148 us, not 179).
-            if (is_streaming || n > int64_t{kRowThreads} * N * kTransformed) {
-                const bool may_cluster = !is_streaming || rows * kStreamingThreads < kRowTargetThreads;
-                return run_rows<N, kMany>(launch, plan_rows(rows, n, N * kMany, N, has_clusters, is_streaming, may_cluster), f,
-                                          operands);
-            }
-            return run_rows<N, kTransformed>(launch, plan_rows(rows, n, N * kTransformed, N, has_clusters, false), f, operands);
+            // Starting a thread costs as much as tens of elements, so few vectors per thread pay only if rows are short
+            // or the chip is not full.
+            const bool few =
+                n <= 2 * N * kTransformed || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
+            if (few) return run_rows<N, kFew>(launch, plan_rows(rows, n, N * kFew, N, has_clusters, is_streaming), f, operands);
+            // On a full chip kMany saves blocks for long rows and threads for read-only rows. Otherwise caching
+            // transformed elements wins, since map() then reuses exponentials (bf16 gradients of 1000 classes: 148 us,
+            // not 179).
+            const bool is_full = rows * ceil_div<int64_t>(n, N * kMany) >= kRowTargetThreads;
+            const bool many = is_full && (is_streaming || n > int64_t{kRowThreads} * N * kTransformed);
+            if (many)
+                return run_rows<N, kMany>(launch, plan_rows(rows, n, N * kMany, N, has_clusters, is_streaming), f, operands);
+            return run_rows<N, kTransformed>(launch, plan_rows(rows, n, N * kTransformed, N, has_clusters, is_streaming), f,
+                                             operands);
         }
     }
     const int last = outer.rank - 1;
@@ -372,9 +343,9 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     constexpr int kScalars = kRowScalars<F>;
     // Many long scalar rows take one block each and are read twice: a thread's few scalars do not pay for
     // its start in a cluster.
-    const bool by_clusters = rows * kMostRowThreads < kRowTargetThreads;
-    const RowGrid grid = is_adjacent ? plan_adjacent_rows(rows, n, kScalars)
-                                     : plan_rows(rows, n, kScalars, 1, has_clusters, is_streaming, by_clusters);
+    const bool by_clusters = has_clusters && rows * kMostRowThreads < kRowTargetThreads;
+    const RowGrid grid =
+        is_adjacent ? plan_adjacent_rows(rows, n, kScalars) : plan_rows(rows, n, kScalars, 1, by_clusters, is_streaming);
     return run_rows<1, kScalars>(launch, grid, f, operands);
 }
 

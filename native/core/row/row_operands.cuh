@@ -84,7 +84,6 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
     Pack<Saved*...> saved;
-    bool is_unaligned;  // vectors are then loaded and stored by elements
 
     // Offsets of operands [First, First + Count) of row r. The loop is not unrolled, for code size; few operands at a
     // time, since each takes two registers.
@@ -184,15 +183,6 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     // --- loads ---
 
-    template <int N, class T>
-    static BK_DEVICE Vec<T, N> load_elements(const T* from, bool exist) {
-        Vec<T, N> vec{};
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane)
-            if (exist) vec.lane[lane] = from[lane];
-        return vec;
-    }
-
     // Element j of the first input; 0 for j < 0.
     template <int N>
     BK_DEVICE auto element(const At& at, int j) const {
@@ -202,10 +192,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
 
     template <class F, int N, int V, class T>
-    BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) const {
+    static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
         const T* const from = row + where.position(v * N);
-        if constexpr (N > 1 && !F::kMapOnly)
-            if (is_unaligned) return load_elements<N>(from, where.has_vector(v));
         if constexpr (kBypassesL1<F>)
             return load_if_bypass_l1<N>(where.has_vector(v), from);
         else
@@ -277,23 +265,13 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     // --- the map ---
 
-    template <class F, int N, int V, class T>
-    BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) const {
-        if constexpr (N > 1 && !F::kMapOnly)
-            if (is_unaligned) return load_elements<N>(column + where.position(v * N), column != nullptr && where.has_vector(v));
+    template <int N, int V, class T>
+    static BK_DEVICE Vec<T, N> load_column(const T* column, const RowTile<N, V>& where, int v) {
         return load_if<N>(column != nullptr && where.has_vector(v), column + where.position(v * N));
     }
 
-    template <class F, int N, int V, class T>
-    BK_DEVICE void store_vector(T* row, const RowTile<N, V>& where, int v, const Vec<T, N>& cell) const {
-        if constexpr (N > 1 && !F::kMapOnly) {
-            if (is_unaligned) {
-#pragma unroll
-                for (int lane = 0; lane < N; ++lane)
-                    if (where.has_vector(v)) row[where.position(v * N) + lane] = cell.lane[lane];
-                return;
-            }
-        }
+    template <int N, int V, class T>
+    static BK_DEVICE void store_vector(T* row, const RowTile<N, V>& where, int v, const Vec<T, N>& cell) {
         if (where.has_vector(v)) store<N>(row + where.position(v * N), cell);
     }
 
@@ -319,14 +297,14 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             each_element(where, [&](int i, const int64_t (&offset)[Full]) {
                 store_each(at, offset,
                            f.map(row, tile_params, position_params_of(f, row, where.at(i)), cached[i],
-                                 widen(load_column<F>(get<K>(columns), where, i).lane[0])...),
+                                 widen(load_column(get<K>(columns), where, i).lane[0])...),
                            outs);
             });
         } else {
 #pragma unroll
             for (int v = 0; v < V; ++v) {
                 [[maybe_unused]] Pack<Vec<Column, N>...> column;
-                ((get<K>(column) = load_column<F>(get<K>(columns), where, v)), ...);
+                ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
                 Pack<Vec<Out, N>...> cell;
                 bool is_non_target = false;
                 if constexpr (kHasMapNonTarget<F>) {
@@ -350,7 +328,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                     }
                 }
                 ((get<O>(y) == nullptr ? (void)0
-                                       : store_vector<F, N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
+                                       : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
                  ...);
             }
         }
@@ -378,7 +356,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                                          std::index_sequence<K...>) const {
         MapParams<N, F> result;
         [[maybe_unused]] Pack<Vec<Column, N>...> column;
-        ((get<K>(column) = load_column<F>(get<K>(columns), where, 0)), ...);
+        ((get<K>(column) = load_column(get<K>(columns), where, 0)), ...);
         auto position_params = position_params_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
@@ -418,7 +396,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             set_lane<N>(result, lane, f.map_with_params(of.of[lane], cached), outs);
         }
         ((get<O>(y) == nullptr ? (void)0
-                               : store_vector<F, N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),
+                               : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),
          ...);
     }
     template <int N, class F>

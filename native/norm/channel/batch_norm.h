@@ -77,7 +77,7 @@ struct BatchNormTraining {
         const RunningMoments<T> moments{GroupMoments<T>::of(eps), static_cast<C>(momentum), running_mean, running_var};
         const auto saved = outputs(saved_mean, saved_rstd, new_running_mean, new_running_var);
         if constexpr (kRowsStayOnChip)
-            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 1))
+            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 1, x, y))
                 return staged_norm(launch, shape().slice_groups(), moments, saved, x, gamma, beta, y);
         BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments, saved, inputs(x)));
         return batch_apply(launch, shape(), C(0), false, x, saved_mean, saved_rstd, gamma, beta, y);

@@ -33,7 +33,7 @@ struct BatchNormTrainingBackward {
             return write_zeros(launch, c_extent, dbeta);
         }
         if constexpr (kRowsStayOnChip)
-            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 2))
+            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 2, dy, x, dx))
                 return staged_norm_backward(
                     launch, shape().slice_groups(),
                     StagedNormBackward<T, C, C>{dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});

@@ -40,7 +40,7 @@ struct ChannelNorm {
     Status run(const T* x, const T* gamma, const T* beta, T* y, S* saved_mean, S* saved_rstd, const Launch& launch) const {
         const bool has_workspace = workspace_holds(launch, workspace_size());
         if constexpr (kRowsStayOnChip)
-            if (can_stage_slices<T>(shape().slice_groups(), 1)) {
+            if (can_stage_slices<T>(shape().slice_groups(), 1, x, y)) {
                 const auto saved = of_each_type(saved_mean, saved_rstd);
                 return staged_norm(launch, shape().slice_groups(), GroupMoments<T>::of(eps), saved, x, gamma, beta, y);
             }

@@ -64,7 +64,7 @@ struct ChannelNormBackward {
                 return run_group_slices(GroupSlices<T, S>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const GradientInputs of{dy, x, gamma, saved_mean, saved_rstd};
         if constexpr (kRowsStayOnChip)
-            if (can_stage_slices<T>(shape().slice_groups(), 2))
+            if (can_stage_slices<T>(shape().slice_groups(), 2, dy, x, dx))
                 return run_staged(launch, has_workspace, {dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const bool wants_sums = dgamma != nullptr || dbeta != nullptr;
         const bool is_exact = std::is_same_v<T, C> && dgamma != nullptr && dbeta != nullptr;
@@ -86,7 +86,7 @@ struct ChannelNormBackward {
         const bool has_workspace = workspace_holds(launch, workspace_size());
         if constexpr (kRowsStayOnChip) {
             const bool has_sums = has_workspace || shape().is_of_batch() || (dgamma == nullptr && dbeta == nullptr);
-            *is_done = has_sums && can_stage_slices<T>(shape().slice_groups(), 2);
+            *is_done = has_sums && can_stage_slices<T>(shape().slice_groups(), 2, dy, x, dx);
             if (*is_done)
                 return run_staged(launch, has_workspace,
                                   {dy, x, gamma, nullptr, nullptr, dx, dgamma, dbeta, nullptr, nullptr, mean, rstd, eps});

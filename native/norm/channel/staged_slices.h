@@ -42,9 +42,9 @@ struct StagedNormBackward {
 template <class T>
 bool may_stage_slices(const SliceGroups& groups);
 
-// Whether this device can stage `arrays` arrays of the groups. Pointers may be unaligned.
-template <class T>
-bool can_stage_slices(const SliceGroups& groups, int arrays);
+// Whether this device can stage `arrays` arrays of the groups, and the pointers are aligned.
+template <class T, class... P>
+bool can_stage_slices(const SliceGroups& groups, int arrays, const P*... pointers);
 
 // Requires can_stage_slices(): y = (x - mean) * rstd * gamma + beta, statistics by a GroupMoments reducer.
 template <class T, class R, class Out, class G>

@@ -33,7 +33,6 @@ struct StagedGrid {
     int lanes = 1, steps = 0, team_slices = 0;  // threads a slice, vectors of each, slices a team
     int staged = 0;
     unsigned shared = 0;
-    bool is_unaligned = false;  // vectors are then loaded and stored by elements, in the same order
 
     BK_HD int teams() const { return threads / lanes; }
     BK_HD int warps_per_slice() const { return lanes > 32 ? lanes / 32 : 1; }
@@ -74,7 +73,7 @@ template <class T>
 StagedGrid StagedGrid::of(const SliceGroups& groups, int arrays) {
     // Three blocks of this many bytes are resident on an SM: one loads while others store.
     constexpr int64_t kEnoughBytes = 68 << 10;
-    constexpr int64_t kReservedBytes = 6 << 10, kMaxReread = 96 << 10, kMaxTable = 8192;
+    constexpr int64_t kReservedBytes = 6 << 10, kMaxReread = 96 << 10, kEnoughBlocks = 64, kMaxTable = 8192;
     // With many blocks, two resident blocks that read this much again beat one that stages everything.
     constexpr int64_t kMaxRereadOfTwo = 32 << 10, kManyBlocks = 512;
     StagedGrid grid;
@@ -89,7 +88,8 @@ StagedGrid StagedGrid::of(const SliceGroups& groups, int arrays) {
         grid.blocks *= 2;
     grid.slices_per_block = static_cast<int>(ceil_div<int64_t>(groups.slices, grid.blocks));
     const int64_t bytes = grid.slices_per_block * slice_bytes;
-    if (groups.groups * grid.blocks > kMaxGridX) return grid;
+    const bool fills = groups.groups * grid.blocks >= kEnoughBlocks || bytes <= kEnoughBytes;
+    if (!fills || groups.groups * grid.blocks > kMaxGridX) return grid;
     const int threads = bytes <= kEnoughBytes ? kStagedNormThreads / 2 : kStagedNormThreads;
     grid.threads = threads;
     grid.choose_lanes();
@@ -113,35 +113,9 @@ StagedGrid StagedGrid::of(const SliceGroups& groups, int arrays) {
     return grid;
 }
 
-template <class T>
-bool can_stage_slices(const SliceGroups& groups, int arrays) {
-    return StagedGrid::of<T>(groups, arrays).threads > 0;
-}
-
 template <class T, class... P>
-StagedGrid staged_grid(const SliceGroups& groups, int arrays, const P*... pointers) {
-    StagedGrid grid = StagedGrid::of<T>(groups, arrays);
-    grid.is_unaligned = !(is_aligned(pointers, kVectorBytes) && ...) || groups.group_stride % kVectorLanes<T> != 0 ||
-                        groups.slice_stride % kVectorLanes<T> != 0;
-    return grid;
-}
-
-// A vector of elements that may be unaligned.
-template <class T>
-BK_DEVICE Vec<T, kVectorLanes<T>> load_any(const T* from, bool is_unaligned) {
-    constexpr int N = kVectorLanes<T>;
-    if (!is_unaligned) return load<N>(from);
-    Vec<T, N> vec;
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) vec.lane[lane] = from[lane];
-    return vec;
-}
-template <class T>
-BK_DEVICE void store_any(T* to, const Vec<T, kVectorLanes<T>>& vec, bool is_unaligned) {
-    constexpr int N = kVectorLanes<T>;
-    if (!is_unaligned) return store<N>(to, vec);
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) to[lane] = vec.lane[lane];
+bool can_stage_slices(const SliceGroups& groups, int arrays, const P*... pointers) {
+    return (is_aligned(pointers, kVectorBytes) && ...) && StagedGrid::of<T>(groups, arrays).threads > 0;
 }
 
 // The calling thread's vectors of each array.
@@ -199,11 +173,6 @@ public:
                 if constexpr (kArrays > 1) prefetch_cache_line(get<1>(of_) + position);
                 return;
             }
-            if (grid_.is_unaligned) {
-                *at<0>(slot) = bit_cast<uint4>(load_any(get<0>(of_) + position, true));
-                if constexpr (kArrays > 1) *at<1>(slot) = bit_cast<uint4>(load_any(get<1>(of_) + position, true));
-                return;
-            }
             for (; (stages + 1) * slots_per_stage() <= slot; ++stages) end_copy_group();
             start_copy<kVectorBytes>(at<0>(slot), get<0>(of_) + position, policy);
             if constexpr (kArrays > 1) start_copy<kVectorBytes>(at<1>(slot), get<1>(of_) + position, policy);
@@ -221,8 +190,7 @@ public:
     }
     template <int kArray>
     BK_DEVICE Vector vector(int slot, int64_t position) const {
-        return slot < grid_.staged ? bit_cast<Vector>(*at<kArray>(slot))
-                                   : load_any(get<kArray>(of_) + position, grid_.is_unaligned);
+        return slot < grid_.staged ? bit_cast<Vector>(*at<kArray>(slot)) : load<N>(get<kArray>(of_) + position);
     }
 
 private:
@@ -298,7 +266,7 @@ __global__ void __launch_bounds__(kStagedNormThreads)
             Vec<T, N> result;
 #pragma unroll
             for (int i = 0; i < N; ++i) result.lane[i] = narrow<T>(get<0>(f(widen_lane(vec, i))));
-            store_any(y + position, result, grid.is_unaligned);
+            store<N>(y + position, result);
         });
     });
     if (staged.rank != 0 || threadIdx.x != 0) return;
@@ -310,7 +278,7 @@ __global__ void __launch_bounds__(kStagedNormThreads)
 template <class T, class R, class Out, class G>
 Status staged_norm(const Launch& launch, const SliceGroups& groups, const R& moments, const Out& saved, const T* x,
                    const G* gamma, const G* beta, T* y) {
-    const StagedGrid grid = staged_grid<T>(groups, 1, x, y);
+    const StagedGrid grid = StagedGrid::of<T>(groups, 1);
     return launch_kernel(launch,
                          Grid{dim3(static_cast<unsigned>(groups.groups * grid.blocks)),
                               dim3(static_cast<unsigned>(grid.threads)), static_cast<unsigned>(grid.blocks), grid.shared},
@@ -447,14 +415,14 @@ __global__ void __launch_bounds__(kStagedNormThreads)
             Vec<T, N> result;
 #pragma unroll
             for (int i = 0; i < N; ++i) result.lane[i] = narrow<T>(get<0>(f(widen_lane(dy, i), widen_lane(x, i))));
-            store_any(of.dx + position, result, grid.is_unaligned);
+            store<N>(of.dx + position, result);
         });
     });
 }
 
 template <class T, class S, class G>
 Status staged_norm_backward(const Launch& launch, const SliceGroups& groups, const StagedNormBackward<T, S, G>& of) {
-    const StagedGrid grid = staged_grid<T>(groups, 2, of.dy, of.x, of.dx);
+    const StagedGrid grid = StagedGrid::of<T>(groups, 2);
     return launch_kernel(launch,
                          Grid{dim3(static_cast<unsigned>(groups.groups * grid.blocks)),
                               dim3(static_cast<unsigned>(grid.threads)), static_cast<unsigned>(grid.blocks), grid.shared},
