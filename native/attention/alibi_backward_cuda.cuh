@@ -79,8 +79,7 @@ template <int N, int kUnroll, class T, class Index>
 BK_DEVICE SlopeSum::Acc slope_of_block(const T* dy, T* da, const SlopeWalk<Index>& walk) {
     const compute_t<T> own_sum = copy_and_weigh<N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x,
                                                             walk.total, int64_t{gridDim.x} * kSlopeThreads);
-    return combine_adjacent<kSlopeThreads>(SlopeSum{}, SlopeSum::Acc{static_cast<double>(own_sum), 0}, kSlopeThreads,
-                                           threadIdx.x);
+    return combine_adjacent(SlopeSum{}, SlopeSum::Acc{static_cast<double>(own_sum), 0}, kSlopeThreads, threadIdx.x);
 }
 
 template <int N, class T, class Index>
