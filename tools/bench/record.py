@@ -110,6 +110,12 @@ class Bench:
     brief: bool = False
     flops: int = 0
 
+    @property
+    def also_without(self) -> bool:
+        """Whether it is measured without a workspace, too: one that only makes the op faster."""
+        row = row_named(self.row)
+        return self.workspace and row.deterministic == "yes" and not row.workspace.startswith("needed: ")
+
     def op(self, dtype: str) -> Op:
         slots = {"T": dtype, "U": self.other, "I": self.index, "O": self.offset}
         return _by_choice()[self.row, self.function, tuple(slots[s] for s in row_named(self.row).slots)]

@@ -3,8 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks, shape
-from tools.bench.problems.indexing.moves import cells, same
+from tools.bench.check import cells, picks, same, shape
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 RANGE = {"lo_d": -4.0, "hi_d": 4.0}
