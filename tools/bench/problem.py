@@ -68,18 +68,7 @@ class Problem:
             return ffi.new("int64_t[]" if param.dtype == "i64" else "int32_t[]", [int(e) for e in entries])
         if param.name in given:
             return given[param.name]
-        return self._follows.get(param.name, param.default)
-
-    @functools.cached_property
-    def _follows(self) -> dict[str, int]:
-        """Scalars that follow from the operands: their extents in the table, numel and rank."""
-        extents: dict[str, int] = {}
-        for p in self.row.pointers:
-            shape = self.bench.arrays[p.name].shape if p.name in self.bench.arrays else ()
-            names = p.shape.split(", ")
-            if len(names) == len(shape):
-                extents |= {name: extent for name, extent in zip(names, shape) if name != "shape"}
-        return extents | {"numel": int(np.prod(self.shape)), "rank": len(self.shape)}
+        return self.bench.follows.get(param.name, param.default)
 
     def _entries(self, operand: str) -> list[str]:
         """Arrays of an operand: itself, or the entries of a list."""
@@ -87,8 +76,7 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the last operand."""
-        return next(reversed(self.bench.arrays.values())).shape
+        return self.bench.shape
 
     def _workspace_size(self) -> int:
         call = self.data.library.function(self.op, "workspace_size")
