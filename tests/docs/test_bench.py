@@ -11,6 +11,7 @@ import pytest
 from tools.accuracy import ops
 from tools.bench import __main__ as program
 from tools.bench import functions, markdown, problems, run
+from tools.bench.check import cells, rows
 from tools.bench.data import Data
 from tools.bench.problem import COMPILED, Problem
 from tools.bench.problems.segment import check_fold, in_order, made
@@ -138,6 +139,23 @@ def test_families():
     chosen = list(problems.benches("cuda", of=("segment",)))
     assert chosen and all(bench.row.startswith(("segment", "unsorted_segment")) for bench in chosen)
     assert set(problems.families()) == {row_named(bench.row).family for bench in problems.benches("cuda")}
+
+
+@pytest.mark.parametrize("backend", ["cpu", "cuda"])
+def test_every_scalar_has_a_value(backend):
+    for bench in problems.benches(backend):
+        scalars = [p for p in row_named(bench.row).params if not p.direction and p.default is None]
+        missing = {p.name for p in scalars} - bench.follows.keys() - bench.scalars.keys()
+        assert not missing, f"{bench.name}: {missing}"
+
+
+def test_elements_of_one_dimension(library):
+    """Elements are compared as a row of numbers, rows of an array as a column."""
+    (bench,) = (b for b in problems.benches("cpu", ("random bernoulli",)) if b.name == "random bernoulli")
+    found = Problem(Data(library, None, 0), bench, "f32")
+    at = np.arange(5)
+    assert cells(found, "y", at).shape == (5,) and rows(found, "y", at).shape == (5, 1)
+    assert bench.check(found), "all elements are 0"
 
 
 @pytest.mark.parametrize("summands", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])

@@ -35,8 +35,8 @@ def relative(got: Any, expected: Any) -> float:
     finite = np.isfinite(expected)
     if not np.array_equal(finite, np.isfinite(got)):
         return np.nan
-    error = float(np.max(np.abs(got - expected)[finite], initial=0.0))
-    largest = float(np.max(np.abs(expected)[finite], initial=0.0))
+    error = float(np.max(np.abs(got[finite] - expected[finite]), initial=0.0))
+    largest = float(np.max(np.abs(expected[finite]), initial=0.0))
     return error / largest if largest else np.nan if error else 0.0
 
 
@@ -46,7 +46,22 @@ def picks(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, A
 
 
 def rows(problem: Any, name: str, index: Any) -> Any:
+    """Rows of an array as [len(index), last extent], in float64; of one dimension as [len(index), 1]."""
     return problem.data.rows(problem.buffers[name], np.asarray(index))
+
+
+def cells(problem: Any, name: str, positions: Any) -> Any:
+    """Elements at flat row-major positions; integers stay integers."""
+    return problem.data.cells(problem.buffers[name], np.asarray(positions, np.int64))
+
+
+def same(problem: Any, name: str, positions: Any, expected: Any) -> str:
+    """Compares elements at flat positions that must be equal: integers, and copies."""
+    positions, got = np.asarray(positions), cells(problem, name, positions)
+    wrong = np.flatnonzero(got != expected)
+    if not len(wrong):
+        return ""
+    return f"{name}[{positions[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}"
 
 
 def shape(problem: Any, name: str) -> tuple[int, ...]:

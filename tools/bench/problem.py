@@ -68,8 +68,7 @@ class Problem:
             return ffi.new("int64_t[]" if param.dtype == "i64" else "int32_t[]", [int(e) for e in entries])
         if param.name in given:
             return given[param.name]
-        follows = {"numel": int(np.prod(self.shape)), "rank": len(self.shape)}
-        return follows.get(param.name, param.default)
+        return self.bench.follows.get(param.name, param.default)
 
     def _entries(self, operand: str) -> list[str]:
         """Arrays of an operand: itself, or the entries of a list."""
@@ -77,8 +76,7 @@ class Problem:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the last operand."""
-        return next(reversed(self.bench.arrays.values())).shape
+        return self.bench.shape
 
     def _workspace_size(self) -> int:
         call = self.data.library.function(self.op, "workspace_size")

@@ -110,6 +110,28 @@ class Bench:
     brief: bool = False
     flops: int = 0
 
+    @property
+    def also_without(self) -> bool:
+        """Whether it is measured without a workspace, too: one that only makes the op faster."""
+        row = row_named(self.row)
+        return self.workspace and row.deterministic == "yes" and not row.workspace.startswith("needed: ")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the last operand."""
+        return next(reversed(self.arrays.values())).shape
+
+    @property
+    def follows(self) -> dict[str, int]:
+        """Scalars that follow from the operands: their extents in the table, numel and rank."""
+        extents: dict[str, int] = {}
+        for p in row_named(self.row).pointers:
+            shape = self.arrays[p.name].shape if p.name in self.arrays else ()
+            names = p.shape.split(", ")
+            if len(names) == len(shape):
+                extents |= {name: extent for name, extent in zip(names, shape) if name != "shape"}
+        return extents | {"numel": math.prod(self.shape), "rank": len(self.shape)}
+
     def op(self, dtype: str) -> Op:
         slots = {"T": dtype, "U": self.other, "I": self.index, "O": self.offset}
         return _by_choice()[self.row, self.function, tuple(slots[s] for s in row_named(self.row).slots)]

@@ -171,8 +171,8 @@ def merged(previous: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
 def measure(problem: Problem, clock: Any) -> Row:
     """The row of the table; empty for a variant that equals another one. Wrong results are not timed."""
     bench, dtype = problem.bench, problem.dtype
-    if bench.workspace and problem.workspace is None and not bench.brief:
-        return {}  # the op needs none: the variant without a workspace is the same
+    if bench.also_without and problem.workspace is None and not bench.brief:
+        return {}  # the op takes none: the variant without a workspace is the same
     ours = problem.launch()
     ours()
     bk.synchronize(problem.data.stream, library=problem.data.library)

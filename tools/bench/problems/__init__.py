@@ -56,8 +56,7 @@ def sweeps(
 
 
 def _variants(bench: Bench) -> Iterator[Bench]:
-    row = row_named(bench.row)
-    if bench.workspace and row.deterministic == "yes" and not row.workspace.startswith("needed: "):
+    if bench.also_without:
         yield dataclasses.replace(bench, name=f"{bench.name}, no workspace", workspace=False)
 
 

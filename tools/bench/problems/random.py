@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, rows
+from tools.bench.check import cells, compare, same
 from tools.bench.record import SIZES, Bench, Bound, Operand, Sweep
 from tools.oracle import distributions
 from tools.oracle.philox import numbers
@@ -27,6 +27,7 @@ PEERS = {
     "integers": lambda t: lambda: t.random_(3, 10), "bits": lambda t: t.random_,
     "bernoulli": lambda t: lambda: t.bernoulli_(0.3),
 }  # fmt: skip
+INTEGERS = ("integers", "bits", "bernoulli")
 
 
 def normal(t, is_upper):
@@ -49,7 +50,7 @@ def expected(name, dtype, first, count):
         return distributions.integers(3, 10, SEED, first, count, dtype)
     if name == "bernoulli":
         return numbers(SEED, first, count, 1).astype(np.float64) < distributions.probability_words(0.3)
-    return numbers(SEED, first, count, distributions.words_of(dtype)).astype(np.float64)
+    return numbers(SEED, first, count, 1).astype(np.uint32).view(np.int32)
 
 
 def check(name):
@@ -57,11 +58,12 @@ def check(name):
         count = problem.bench.arrays["y"].shape[0]
         part = min(count, 1000)
         for first in (0, count - part):
-            value = expected(name, problem.dtype, first, part).astype(np.float64)
-            got = rows(problem, "y", np.arange(first, first + part)).astype(np.float64)
-            if name == "bits":  # signed dtypes have the same bits
-                value, got = value % 2.0**32, got % 2.0**32
-            if wrong := compare(problem, got, value, 16 * (np.abs(value) + 1)):
+            at, value = np.arange(first, first + part), expected(name, problem.dtype, first, part)
+            if name in INTEGERS:
+                wrong = same(problem, "y", at, value)
+            else:
+                wrong = compare(problem, cells(problem, "y", at), value, 16 * (np.abs(value) + 1))
+            if wrong:
                 return f"y[{first}:] {wrong}"
         return ""
 
@@ -87,10 +89,10 @@ def kept(problem):
         index = np.arange(first, first + 1000)
         words = numbers(SEED, first, 1000, 1).astype(np.float64)
         is_kept = words >= distributions.probability_words(0.25)
-        value = np.where(is_kept, rows(problem, "x", index) / 0.75, 0)
+        value = np.where(is_kept, cells(problem, "x", index) / 0.75, 0)
         if "residual" in problem.bench.arrays:
-            value = value + rows(problem, "residual", index)
-        if wrong := compare(problem, rows(problem, "y", index), value, np.abs(value) + 2):
+            value = value + cells(problem, "residual", index)
+        if wrong := compare(problem, cells(problem, "y", index), value, np.abs(value) + 2):
             return f"y[{first}:] {wrong}"
     return ""
 
@@ -98,8 +100,8 @@ def kept(problem):
 def kept_of_gradient(problem):
     index = np.arange(1000)
     is_kept = numbers(SEED, 0, 1000, 1).astype(np.float64) >= distributions.probability_words(0.25)
-    value = np.where(is_kept, rows(problem, "dy", index) / 0.75, 0)
-    return compare(problem, rows(problem, "dx", index), value, np.abs(value))
+    value = np.where(is_kept, cells(problem, "dy", index) / 0.75, 0)
+    return compare(problem, cells(problem, "dx", index), value, np.abs(value))
 
 
 def dropout(name, count, *bounds, residual=False):
@@ -123,7 +125,7 @@ def of_arrays(name, count, value, *bounds):
         return lambda: getattr(torch, "bernoulli" if name == "bernoulli_of" else "poisson")(t["p"])
 
     def mean_is_right(problem):
-        found = rows(problem, "y", np.arange(10000)).mean()
+        found = cells(problem, "y", np.arange(10000)).mean()
         return "" if abs(found - value) < 6 * np.sqrt(value / 10000) else f"has the mean {found}, expected {value}"
 
     return Bench(
@@ -134,22 +136,24 @@ def of_arrays(name, count, value, *bounds):
 
 
 def multinomial(rows_of, categories, draws, *bounds):
-    """Cumulated weights that are all equal."""
+    """Equal weights: their cumulated sums are 1, 2, 3, ..."""
 
     def peer(torch, t, scalars):
-        weights = torch.ones((rows_of, categories), dtype=t["cdf"].dtype, device=t["cdf"].device)
+        weights = torch.ones((rows_of, categories), device=t["cdf"].device)
         return lambda: torch.multinomial(weights, draws, True)
 
-    def mean_is_right(problem):
+    def cumulated(rng):
+        return np.broadcast_to(np.arange(1, categories + 1), (rows_of, categories))
+
+    def first_row_is_right(problem):
         u = distributions.half_open(SEED, 0, draws, "f64")
-        cdf = rows(problem, "cdf", [0])[0]
-        wanted = np.searchsorted(cdf, u * cdf[-1], side="right")
-        return "" if np.array_equal(rows(problem, "y", [0])[0], wanted) else "has other categories"
+        wanted = np.searchsorted(np.arange(1, categories + 1), u * categories, side="right")
+        return same(problem, "y", np.arange(draws), wanted)
 
     return Bench(
         name=f"random multinomial, {rows_of} x {categories}, {draws} draws", row="random_multinomial_{T}",
-        dtypes=("f32",), check=mean_is_right, torch=(peer,), bounds=bounds,
-        arrays={"cdf": Operand((rows_of, categories), 1.0), "y": Operand((rows_of, draws))},
+        dtypes=("f32",), check=first_row_is_right, torch=(peer,), bounds=bounds,
+        arrays={"cdf": Operand((rows_of, categories), cumulated), "y": Operand((rows_of, draws))},
         scalars={"seed": SEED, "offset": 0},
     )  # fmt: skip
 

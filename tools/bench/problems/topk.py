@@ -128,7 +128,8 @@ def one_result(name, row, batch, length, torch, numpy=(), *, check=check_rank, f
     arrays = {"x": Operand((batch, length), "normal"), "values": Operand((batch, 1)), "indices": Operand((batch, 1))}
     return Bench(
         name=name, row=row, function=function, dtypes=("f32",), index="i64", check=check, torch=(torch,), numpy=numpy,
-        scalars=along_rows(batch, length) | scalars, arrays=arrays, bounds=(Bound("peer", 1.0),), workspace=True,
+        scalars=along_rows(batch, length) | scalars, arrays=arrays, bounds=(Bound("peer", 1.0),),
+        workspace=row.startswith("mode"),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks, shape
+from tools.bench.check import cells, picks, same, shape
 from tools.bench.record import Bench, Bound, Operand
 
 
@@ -14,19 +14,6 @@ def at_random(shape, extent):
 def permuted(height, length):
     """Each row is a permutation, so that no two updates have one target."""
     return lambda rng: rng.permuted(np.broadcast_to(np.arange(length), (height, length)), axis=1)
-
-
-def cells(problem, name, positions):
-    return problem.data.cells(problem.buffers[name], np.asarray(positions, np.int64))
-
-
-def same(problem, name, positions, expected):
-    """Copies are exact: values must be equal."""
-    positions, got = np.asarray(positions), cells(problem, name, positions)
-    wrong = np.flatnonzero(got != expected)
-    if not len(wrong):
-        return ""
-    return f"{name}[{positions[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}"
 
 
 def extents_of(scale):

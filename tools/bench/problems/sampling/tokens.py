@@ -6,7 +6,7 @@ PyTorch's peer sorts each row, as vLLM's sampler in PyTorch does.
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import cells, compare, picks, rows
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle import sampling
 
@@ -68,7 +68,7 @@ def is_admitted(problem):
         x = rows(problem, "x", [row])[0]
         weights = sampling.weights_of_logits(x, numbers["temperature"])
         admitted = sampling.sequential(x, weights, numbers["top_k"], numbers["top_p"] + 1e-4, numbers["min_p"])
-        token = int(rows(problem, "token", [row])[0])
+        token = int(cells(problem, "token", [row])[0])
         if not admitted[token]:
             return f"row {row} has token {token}, which is not admitted"
     return ""
