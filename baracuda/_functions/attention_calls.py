@@ -86,14 +86,15 @@ class AttentionCalls:
         self, q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
         window: Window = None, softcap: float = 0.0, enable_gqa: bool = False, dropout_p: float = 0.0, seed: Any = None,
         alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False, layout: str = "bhsd",
-        return_lse: bool = False,
+        batch_invariant: bool = False, return_lse: bool = False,
     ) -> Any:  # fmt: skip
         given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
         given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
         name = "fused_attention_forward" if return_lse else "fused_attention"
         return self.arrays.call(
             name, q, k, v, **given, tokens_first=tokens_first, scale=scale, is_causal=is_causal,
-            aligns_ends=aligns_ends, softcap=softcap, dropout=dropout_p, **window_of(window),
+            aligns_ends=aligns_ends, batch_invariant=batch_invariant, softcap=softcap, dropout=dropout_p,
+            **window_of(window),
         )  # fmt: skip
 
     def scaled_dot_product_attention_backward(
@@ -122,13 +123,14 @@ class AttentionCalls:
         self, q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int, *,
         dropout_p: float = 0.0, seed: Any = None, softmax_scale: float | None = None, causal: bool = False,
         window_size: Window = None, softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None,
-        return_softmax_lse: bool = False,
+        batch_invariant: bool = False, return_softmax_lse: bool = False,
     ) -> Any:  # fmt: skip
         given = {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
         name = "fused_attention_varlen_forward" if return_softmax_lse else "fused_attention_varlen"
         return self.arrays.call(
             name, q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, **given, scale=softmax_scale,
-            is_causal=causal, aligns_ends=True, softcap=softcap, dropout=dropout_p, **window_of(window_size),
+            is_causal=causal, aligns_ends=True, softcap=softcap, dropout=dropout_p, batch_invariant=batch_invariant,
+            **window_of(window_size),
         )  # fmt: skip
 
     def flash_attn_varlen_backward(

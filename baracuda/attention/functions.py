@@ -54,7 +54,7 @@ def scaled_dot_product_attention(
     q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
     window: Window = None, softcap: float = 0.0, enable_gqa: bool = False, dropout_p: float = 0.0, seed: Any = None,
     alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False, layout: str = "bhsd",
-    return_lse: bool = False,
+    batch_invariant: bool = False, return_lse: bool = False,
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T + mask) v along the keys, as torch.nn.functional.scaled_dot_product_attention has it.
 
@@ -69,15 +69,17 @@ def scaled_dot_product_attention(
     scores of one more key each head, of value 0. A query that sees no key gives 0.
 
     dropout_p drops probabilities by the stream of seed, a number or an array of one i64: each has its own bits,
-    whatever the batch and the kernel. return_lse gives (y, lse), lse the logarithm of the sum of each row's
-    exponentials, in f32, or f64 for f64.
+    whatever the batch and the kernel. With batch_invariant the bits of a query's result depend on that query and the
+    keys that it sees alone: not on the batch, on other queries or on padding. It may be slower. return_lse gives
+    (y, lse), lse the logarithm of the sum of each row's exponentials, in f32, or f64 for f64.
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
     return _CALLS.scaled_dot_product_attention(
         _array(q, "q"), _array(k, "k"), _array(v, "v"), _array(mask, "mask"), is_causal=is_causal, scale=scale,
         window=window, softcap=softcap, enable_gqa=enable_gqa, dropout_p=dropout_p, seed=seed,
-        alibi_slopes=alibi_slopes, sinks=sinks, aligns_ends=aligns_ends, layout=layout, return_lse=return_lse,
+        alibi_slopes=alibi_slopes, sinks=sinks, aligns_ends=aligns_ends, layout=layout, batch_invariant=batch_invariant,
+        return_lse=return_lse,
     )  # fmt: skip
 
 
@@ -106,7 +108,7 @@ def flash_attn_varlen(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int, max_seqlen_k: int, *,
     dropout_p: float = 0.0, seed: Any = None, softmax_scale: float | None = None, causal: bool = False,
     window_size: Window = None, softcap: float = 0.0, alibi_slopes: Any = None, sinks: Any = None,
-    return_softmax_lse: bool = False,
+    batch_invariant: bool = False, return_softmax_lse: bool = False,
 ) -> Any:  # fmt: skip
     """Attention of sequences in one tensor, as flash_attn_varlen_func of FlashAttention has it.
 
@@ -122,7 +124,7 @@ def flash_attn_varlen(
         _array(q, "q"), _array(k, "k"), _array(v, "v"), _array(cu_seqlens_q, "cu_seqlens_q"),
         _array(cu_seqlens_k, "cu_seqlens_k"), max_seqlen_q, max_seqlen_k, dropout_p=dropout_p, seed=seed,
         softmax_scale=softmax_scale, causal=causal, window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
-        sinks=sinks, return_softmax_lse=return_softmax_lse,
+        sinks=sinks, batch_invariant=batch_invariant, return_softmax_lse=return_softmax_lse,
     )  # fmt: skip
 
 

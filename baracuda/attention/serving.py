@@ -6,6 +6,10 @@ sequence b owns the pages indices[indptr[b]] to indices[indptr[b + 1] - 1], all 
 slots. indices, indptr and last_page_len are i32 on the device, which reads them: no plan synchronises. lse has base 2
 in the plans of pages, ragged batches and merges, as FlashInfer has it, and base e in FlashDecodingPlan. A row without
 keys has the result 0 and lse -inf.
+
+With PlanPreference(batch_invariant=True) the bits of a query's result depend on that query and the keys that it sees:
+not on the batch, on pages or on other queries, but over 8-bit caches with factors on those of its sequence. On a GPU
+the partial results of long sequences need the workspace then.
 """
 
 from __future__ import annotations
@@ -17,9 +21,32 @@ from typing import Any, ClassVar
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import AttentionKind, OpCategory
 from baracuda.plan import Plan
+
+
+class _ServingPlan(Plan):
+    """Attention that may be batch-invariant."""
+
+    __slots__ = ()
+    category = OpCategory.ATTENTION
+
+    @property
+    def numbers(self) -> Mapping[str, Any]:
+        return {"is_batch_invariant": int(self.preference.batch_invariant)}
+
+    def _choose_workspace(self) -> tuple[int, bool]:
+        chosen, preference = super()._choose_workspace(), self.preference
+        if preference.batch_invariant and self.library.backend == "cuda":
+            needed = self._workspace_of(self._forms[0])
+            if needed > preference.max_workspace_bytes:
+                raise UnsupportedError(
+                    f"the batch-invariant kernel needs {needed} workspace bytes, max_workspace_bytes is "
+                    f"{preference.max_workspace_bytes}"
+                )
+        return chosen
+
 
 # --- one query row, contiguous keys ----------------------------------------------------------------------------------
 
@@ -44,7 +71,7 @@ class FlashDecodingDescriptor(Descriptor):
         return (self.batch_size, self.num_kv_heads, self.k_len, self.head_dim)
 
 
-class FlashDecodingPlan(Plan):
+class FlashDecodingPlan(_ServingPlan):
     """q, y: (batch_size, num_heads, head_dim); k, v: (batch_size, num_kv_heads, k_len, head_dim). Features must be
     adjacent, other strides are any. a: the f32 weights, (batch_size, num_heads, k_len); a_mean: their mean over the
     heads, which needs a; lse: of base e. These three may be None.
@@ -52,7 +79,6 @@ class FlashDecodingPlan(Plan):
 
     __slots__ = ()
     op = "attention_decode_{T}"
-    category = OpCategory.ATTENTION
     kind = AttentionKind.FLASH_ATTENTION
     names: ClassVar = {
         "batch": "batch_size", "heads": "num_heads", "kv_heads": "num_kv_heads", "d_k": "head_dim", "d_v": "head_dim",
@@ -175,20 +201,19 @@ _PAGED = _HEADS | {
 }  # fmt: skip
 
 
-class BatchPagedDecodePlan(Plan):
+class BatchPagedDecodePlan(_ServingPlan):
     """q, o: (batch_size, num_qo_heads, head_dim); k_data, v_data: (num_total_pages, num_kv_heads, page_size, head_dim);
     lse: f32 (batch_size, num_qo_heads), of base 2, or None.
     """
 
     __slots__ = ()
     op = "attention_paged_{T}"
-    category = OpCategory.ATTENTION
     kind = AttentionKind.PAGED_ATTENTION
     names: ClassVar = _PAGED
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": 0, "is_base2": 1}
+        return {**super().numbers, "is_causal": 0, "is_base2": 1}
 
 
 class BatchPagedDecodeFp8Plan(BatchPagedDecodePlan):
@@ -211,7 +236,7 @@ class BatchPagedDecodeQuantizedPlan(BatchPagedDecodePlan):
     rows: ClassVar = ("attention_paged_quantized_{T}_i8",)
 
 
-class BatchPagedPrefillPlan(Plan):
+class BatchPagedPrefillPlan(_ServingPlan):
     """q, o: (total_num_rows, num_qo_heads, head_dim), sequence b in rows q_indptr[b] to q_indptr[b + 1]; k_data,
     v_data: (num_total_pages, num_kv_heads, page_size, head_dim); lse: f32 (total_num_rows, num_qo_heads), of base 2, or
     None.
@@ -219,17 +244,16 @@ class BatchPagedPrefillPlan(Plan):
 
     __slots__ = ()
     op = "attention_paged_{T}"
-    category = OpCategory.ATTENTION
     kind = AttentionKind.PAGED_ATTENTION
     names: ClassVar = _PAGED | {"page_ids": "kv_indices", "page_offsets": "kv_indptr"}
     fields: ClassVar = {"q_indptr": "given"}
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": int(self.descriptor.causal), "is_base2": 1}
+        return {**super().numbers, "is_causal": int(self.descriptor.causal), "is_base2": 1}
 
 
-class BatchRaggedPrefillPlan(Plan):
+class BatchRaggedPrefillPlan(_ServingPlan):
     """q, o: (total_num_rows, num_qo_heads, head_dim); k_data, v_data: (total_kv_rows, num_kv_heads, head_dim). Sequence
     b has the rows q_indptr[b] to q_indptr[b + 1] and kv_indptr[b] to kv_indptr[b + 1]. lse: f32 (total_num_rows,
     num_qo_heads), of base 2, or None.
@@ -237,7 +261,6 @@ class BatchRaggedPrefillPlan(Plan):
 
     __slots__ = ()
     op = "attention_ragged_{T}"
-    category = OpCategory.ATTENTION
     kind = AttentionKind.PAGED_ATTENTION
     names: ClassVar = _HEADS | {
         "total_k": "total_kv_rows", "k": "k_data", "v": "v_data", "q_offsets": "q_indptr", "k_offsets": "kv_indptr",
@@ -245,7 +268,7 @@ class BatchRaggedPrefillPlan(Plan):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        return {"is_causal": int(self.descriptor.causal), "is_base2": 1}
+        return {**super().numbers, "is_causal": int(self.descriptor.causal), "is_base2": 1}
 
 
 @dataclasses.dataclass(frozen=True)

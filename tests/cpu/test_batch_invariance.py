@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On the CPU the bits of a row depend on its inputs alone: not on how many rows there are, on the others, their order, the
-gaps between them or the alignment of the base. Every op of norms, softmax, losses and reductions that has rows is tried; the
-words of the op table say which do."""
+"""On the CPU the bits of a row depend on its inputs alone: not on how many rows there are, on the others, their order,
+the gaps between them or the alignment of the base. Every op of norms, softmax, losses and reductions that has rows is
+tried; the words of the op table say which do.
+"""
 
 import os
 

@@ -90,6 +90,26 @@ def test_no_batch_invariant_kernel_is_unsupported():
         bk.GroupedGemmPlan.select(None, of, bk.PlanPreference(batch_invariant=True), library=FakeLibrary())
 
 
+@pytest.mark.parametrize(
+    "plan_type",
+    ["FlashDecoding", "BatchPagedDecode", "BatchPagedDecodeFp8", "BatchPagedDecodeQuantized", "BatchPagedPrefill",
+     "BatchRaggedPrefill"],
+)  # fmt: skip
+def test_batch_invariance_of_attention(plan_type):
+    """C hears of the preference. A GPU needs the workspace; a CPU does not."""
+    plan = example_plan(plan_type, preference=bk.PlanPreference(batch_invariant=True))
+    assert plan.numbers["is_batch_invariant"] == 1
+    assert plan.workspace_size == 1000
+    assert plan.precision_guarantee.batch_invariant
+    other = example_plan(plan_type)
+    assert other.numbers["is_batch_invariant"] == 0
+    assert not other.precision_guarantee.batch_invariant
+    capped = bk.PlanPreference(batch_invariant=True, max_workspace_bytes=999)
+    with pytest.raises(bk.UnsupportedError, match="the batch-invariant kernel needs 1000 workspace bytes"):
+        example_plan(plan_type, preference=capped)
+    assert example_plan(plan_type, FakeLibrary("cpu"), capped).workspace_size == 0
+
+
 def test_everything_is_deterministic_on_the_cpu():
     guarantee = backward_plan(FakeLibrary("cpu")).precision_guarantee
     assert guarantee.deterministic

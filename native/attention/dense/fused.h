@@ -97,6 +97,7 @@ struct Attention {
     float scale;
     int32_t is_causal;
     int32_t aligns_ends;
+    int32_t is_batch_invariant;
     int32_t window_left;
     int32_t window_right;
     float softcap;
@@ -129,6 +130,7 @@ struct Attention {
     size_t workspace_size() const {
         AttentionForward<T> p = problem(nullptr, nullptr, nullptr, nullptr, nullptr);
         choices().add_to(&p.rules, nullptr, nullptr, nullptr);
+        p.is_batch_invariant = is_batch_invariant != 0;
         return attention_forward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const T* bias, const uint8_t* mask, const float* slopes, const float* sinks,
@@ -136,6 +138,7 @@ struct Attention {
         AttentionForward<T> p = problem(q, k, v, y, lse);
         BK_TRY(choices().require_seed(seed));
         choices().add_to(&p.rules, slopes, sinks, seed);
+        p.is_batch_invariant = is_batch_invariant != 0;
         BK_TRY(of_bias().view(bias, Values::kElement, &p.rules.bias));
         BK_TRY(of_mask().view(mask, Values::kKeep, &p.rules.mask));
         return attention_forward(launch, p);

@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// Scalars of both directions. The longest sequences bound what is computed of each.
+// Scalars that both directions have. The longest sequences bound what is computed of each.
 template <class T>
 struct AttentionVarlenProblem {
     int32_t batch;
@@ -41,7 +41,6 @@ struct AttentionVarlenProblem {
     }
     int64_t offsets() const { return int64_t{batch} + 1; }
 
-protected:
     AttentionExtents extents() const { return {batch, heads, kv_heads, max_q_len, max_k_len, d_k, d_v}; }
     AttentionChoices choices() const { return {scale, softcap, dropout, is_causal, aligns_ends, window_left, window_right}; }
     // Rows [total, heads, d] of all sequences.
@@ -64,17 +63,45 @@ protected:
 };
 
 template <class T>
-struct AttentionVarlen : AttentionVarlenProblem<T> {
-    Work work() const { return this->heads == 0 || this->total_q == 0 || this->d_v == 0 ? Work::kNone : Work::kAll; }
+struct AttentionVarlen {
+    int32_t batch;
+    int32_t heads;
+    int32_t kv_heads;
+    int32_t max_q_len;
+    int32_t max_k_len;
+    int32_t total_q;
+    int32_t total_k;
+    int32_t d_k;
+    int32_t d_v;
+    float scale;
+    int32_t is_causal;
+    int32_t aligns_ends;
+    int32_t window_left;
+    int32_t window_right;
+    float softcap;
+    float dropout;
+    int32_t is_batch_invariant;
+
+    AttentionVarlenProblem<T> scalars() const {
+        return {batch, heads, kv_heads,  max_q_len,   max_k_len,   total_q,      total_k, d_k,
+                d_v,   scale, is_causal, aligns_ends, window_left, window_right, softcap, dropout};
+    }
+    Status check() const { return scalars().check(); }
+    int64_t offsets() const { return scalars().offsets(); }
+    Work work() const { return heads == 0 || total_q == 0 || d_v == 0 ? Work::kNone : Work::kAll; }
     size_t workspace_size() const {
-        return attention_forward_workspace(this->problem(nullptr, nullptr, nullptr, nullptr, nullptr));
+        AttentionForward<T> p = scalars().problem(nullptr, nullptr, nullptr, nullptr, nullptr);
+        p.is_batch_invariant = is_batch_invariant != 0;
+        return attention_forward_workspace(p);
     }
     Status run(const T* q, const T* k, const T* v, const int32_t* cu_seqlens_q, const int32_t* cu_seqlens_k,
                const float* slopes, const float* sinks, const int64_t* seed, T* y, compute_t<T>* lse,
                const Launch& launch) const {
-        BK_TRY(this->choices().require_seed(seed));
-        AttentionForward<T> p = this->problem(q, k, v, y, lse);
-        this->choices().add_to(&p.rules, slopes, sinks, seed);
+        const AttentionChoices choices = scalars().choices();
+        BK_TRY(choices.require_seed(seed));
+        AttentionForward<T> p = scalars().problem(q, k, v, y, lse);
+        choices.add_to(&p.rules, slopes, sinks, seed);
+        p.is_batch_invariant = is_batch_invariant != 0;
         p.lengths.q_offsets = cu_seqlens_q;
         p.lengths.k_offsets = cu_seqlens_k;
         return attention_forward(launch, p);

@@ -157,19 +157,22 @@ struct ForwardTiles {
     }
 
     // O^T += V^T P^T with hidden infinities and NaN among the values: they are skipped. `shown` has a byte for each score.
-    void add_shown(const Values& v, const C* weights, const uint8_t* shown, int64_t count, int64_t width, C* o) const {
-        for (int64_t y = 0; y < count; ++y)
-            for (int64_t x = 0; x < width; ++x) {
-                if (shown[y * kNr + x] == 0) continue;
-                const C weight = weights[y * kNr + x];
-                for (int64_t c = 0; c < p.d_v; ++c) o[c * kNr + x] += weight * static_cast<C>(widen(v.rows[y * v.pitch + c]));
+    // Additions have the microkernel's order.
+    BK_HD void add_shown(const Values& v, const C* weights, const uint8_t* shown, int64_t count, int64_t width, C* o) const {
+        BK_FUSE_PRODUCTS
+        for (int64_t x = 0; x < width; ++x)
+            for (int64_t c = 0; c < p.d_v; ++c) {
+                C sum = 0;
+                for (int64_t y = 0; y < count; ++y)
+                    if (shown[y * kNr + x] != 0) sum += weights[y * kNr + x] * static_cast<C>(widen(v.rows[y * v.pitch + c]));
+                o[c * kNr + x] += sum;
             }
     }
 
     template <int kWidth>
     void add_tile(const ScoreTile<T, Tile>& tile, Panel& panel, Values& values, bool is_plain, const Scratch& at, C* o) const {
         const bool is_partial = panel.hides_some(tile.j, tile.count);
-        const bool may_hide = is_partial || !is_plain || tile.rules.dropout.probability > 0;
+        const bool may_hide = is_partial || !is_plain || tile.rules.dropout.probability > 0 || p.is_batch_invariant;
         const auto soften_tile = [&] {
             run_unfused<Tile::kBytes>([&] { this->template soften<kWidth>(tile, panel, is_plain, is_partial, o); });
         };
@@ -199,7 +202,7 @@ struct ForwardTiles {
         if (tile.rules.dropout.probability > 0)
             for (int64_t y = 0; y < tile.count; ++y)
                 for (int64_t x = 0; x < panel.count; ++x) shown[y * kNr + x] &= tile.scores[y * kNr + x] != 0;
-        add_shown(values, tile.scores, shown, tile.count, panel.count, o);
+        run_fused<Tile::kBytes>([&] { add_shown(values, tile.scores, shown, tile.count, panel.count, o); });
     }
 
     // Divides by the sums and stores y and lse; leaves the factor of the weights in panel.sum.
@@ -325,20 +328,35 @@ ForwardTiles<T, Tile> forward_tiles(const AttentionForward<T>& p, int64_t thread
     return {p, seed_of(p.rules.dropout), panels, Core::kMostKeys};
 }
 
+// One panel with as many keys of a tile as fit on the stack, none if too few do.
+template <class T, class Tile>
+ForwardTiles<T, Tile> stack_tiles(const AttentionForward<T>& p) {
+    using Core = ForwardTiles<T, Tile>;
+    Core core{p, seed_of(p.rules.dropout), 1, Core::kMostKeys};
+    while (core.scratch_at(nullptr).bytes > Core::kStackBytes && core.keys >= 4 * Core::kMr)
+        core.keys = core.keys / (4 * Core::kMr) * (2 * Core::kMr);
+    if (core.scratch_at(nullptr).bytes > Core::kStackBytes) core.keys = 0;
+    return core;
+}
+
 template <class T, class Tile>
 size_t forward_slot_bytes(const AttentionForward<T>& p) {
     using Core = ForwardTiles<T, Tile>;
     return static_cast<size_t>(Core{p, 0, Core::kRows / Tile::kNr, Core::kMostKeys}.scratch_at(nullptr).bytes) + 256;
 }
 
-// False if the rows core must do it: tiles fit neither the workspace nor the stack.
+// False if the rows core must do it: tiles fit neither the workspace nor the stack. Batch-invariant calls have the stack's
+// tiles of keys, wherever these are.
 template <class T, class Tile>
 bool run_forward_tiles(const Launch& launch, const AttentionForward<T>& p) {
     using Core = ForwardTiles<T, Tile>;
     const size_t slot_bytes = forward_slot_bytes<T, Tile>(p);
+    Core stack = stack_tiles<T, Tile>(p);
+    if (p.is_batch_invariant && stack.keys == 0) return false;
     const int64_t slots = launch.workspace == nullptr ? 0 : static_cast<int64_t>(launch.workspace_bytes / slot_bytes);
     if (slots > 0) {
-        const Core core = forward_tiles<T, Tile>(p, thread_count());
+        Core core = forward_tiles<T, Tile>(p, thread_count());
+        if (p.is_batch_invariant) core.keys = stack.keys;
         const RowTiles tiles = core.row_tiles();
         const int64_t tasks = p.batch * p.kv_heads * tiles.tiles;
         std::atomic<int64_t> next{0};
@@ -350,14 +368,11 @@ bool run_forward_tiles(const Launch& launch, const AttentionForward<T>& p) {
         });
         return true;
     }
-    Core core{p, seed_of(p.rules.dropout), 1, Core::kMostKeys};
-    while (core.scratch_at(nullptr).bytes > Core::kStackBytes && core.keys >= 4 * Core::kMr)
-        core.keys = core.keys / (4 * Core::kMr) * (2 * Core::kMr);
-    if (core.scratch_at(nullptr).bytes > Core::kStackBytes) return false;
-    const RowTiles tiles = core.row_tiles();
+    if (stack.keys == 0) return false;
+    const RowTiles tiles = stack.row_tiles();
     split_chunks(p.batch * p.kv_heads * tiles.tiles, 1, [&](int64_t begin, int64_t end) {
         alignas(64) char scratch[Core::kStackBytes];
-        for (int64_t t = begin; t < end; ++t) core.task(t, tiles, scratch);
+        for (int64_t t = begin; t < end; ++t) stack.task(t, tiles, scratch);
     });
     return true;
 }

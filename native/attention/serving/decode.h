@@ -52,6 +52,7 @@ struct AttentionDecode {
     int64_t stride_y_b;
     int64_t stride_y_h;
     float scale;
+    int32_t is_batch_invariant;
 
     Work work() const { return all_or_none(int64_t{batch} * heads); }
     Status check() const {
@@ -92,6 +93,7 @@ struct AttentionDecode {
         p.lengths.q_len = 1;
         p.lengths.k_len = k_len;
         p.rules.scale = scale;
+        p.is_batch_invariant = is_batch_invariant != 0;
         p.q = {q, stride_q_b, stride_q_h, d_k};
         p.k = {k, stride_k_b, stride_k_h, stride_k_s};
         p.v = {v, stride_v_b, stride_v_h, stride_v_s};
@@ -170,7 +172,7 @@ Status run_flash_decoding(const void* q, const void* k, const void* v, void* y, 
                     workspace == nullptr ? 0 : workspace_bytes, needed);
     const AttentionDecode<T> op{batch,      heads,        num_kv_heads, k_len,      head_dim,     head_dim,
                                 q_b_stride, q_h_stride,   k_b_stride,   k_h_stride, k_seq_stride, v_b_stride,
-                                v_h_stride, v_seq_stride, y_b_stride,   y_h_stride, scale};
+                                v_h_stride, v_seq_stride, y_b_stride,   y_h_stride, scale,        0};
     return op.run(static_cast<const T*>(q), static_cast<const T*>(k), static_cast<const T*>(v), static_cast<T*>(y), nullptr,
                   static_cast<float*>(a), static_cast<float*>(a_mean), {workspace, workspace_bytes, stream});
 }

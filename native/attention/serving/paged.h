@@ -113,6 +113,7 @@ struct AttentionPaged {
     int32_t window;
     float softcap;
     int32_t is_base2;
+    int32_t is_batch_invariant;
 
     int64_t offset_count() const { return int64_t{batch} + 1; }
     Work work() const { return all_or_none(int64_t{batch} * total_q * heads); }
@@ -137,6 +138,7 @@ struct AttentionPaged {
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;
         p.lse.is_base2 = is_base2 != 0;
+        p.is_batch_invariant = is_batch_invariant != 0;
         return p;
     }
     size_t workspace_size() const {
@@ -188,10 +190,11 @@ struct AttentionPagedLatent {
     int32_t window;
     float softcap;
     int32_t is_base2;
+    int32_t is_batch_invariant;
 
     AttentionPaged<T, T> paged() const {
-        return {batch, total_q, num_pages, page_size, num_page_ids, heads,   1,
-                d_k,   d_v,     scale,     is_causal, window,       softcap, is_base2};
+        return {batch,     total_q, num_pages, page_size, num_page_ids,      heads, 1, d_k, d_v, scale,
+                is_causal, window,  softcap,   is_base2,  is_batch_invariant};
     }
     int64_t offset_count() const { return paged().offset_count(); }
     Work work() const { return paged().work(); }
@@ -224,6 +227,7 @@ struct AttentionRagged {
     int32_t window;
     float softcap;
     int32_t is_base2;
+    int32_t is_batch_invariant;
 
     int64_t offset_count() const { return int64_t{batch} + 1; }
     Work work() const { return all_or_none(int64_t{batch} * total_q * heads); }
@@ -244,6 +248,7 @@ struct AttentionRagged {
         p.rules.band = serving_band(is_causal, window);
         p.rules.softcap = softcap;
         p.lse.is_base2 = is_base2 != 0;
+        p.is_batch_invariant = is_batch_invariant != 0;
         return p;
     }
     size_t workspace_size() const {

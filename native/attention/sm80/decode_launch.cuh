@@ -43,18 +43,26 @@ Status launch_decode(const Launch& launch, const AttentionForward<T, KV>& p, boo
     using Shape = DecodeShape<KV, kWidth>;
     DecodeMma<T, KV> g = plan_decode(p);
     const int64_t items = g.tiles * p.batch * p.kv_heads;
+    int64_t slab = items;
     if (g.partials.splits > 1) {
         Carver carver(launch.workspace);
-        g.partials = carve_partials(&carver, items, g.partials, p.d_v);
-        if (!workspace_holds(launch, carver.bytes())) g.partials.splits = 1;
+        slab = items_of_slab(g.partials, items, p.d_v, p.is_batch_invariant);
+        g.partials = carve_partials(&carver, slab, g.partials, p.d_v);
+        if (!workspace_holds(launch, carver.bytes())) {
+            if (p.is_batch_invariant) return fail_without_partials(launch, carver.bytes());
+            g.partials.splits = 1, slab = items;
+        }
     }
-    const int64_t blocks = items * g.partials.splits;
-    *is_taken = blocks <= INT32_MAX && items * g.partials.rows <= INT32_MAX;
-    if (!*is_taken) return Status::kOk;
-    BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), 1, Shape::kBytes},
-                         attention_decode_kernel<T, KV, kWidth>, g));
-    if (g.partials.splits == 1) return Status::kOk;
-    return merge_splits(launch, p, static_cast<int>(p.heads / p.kv_heads), g.tiles, kDecodeTile, items, g.partials);
+    *is_taken = slab * g.partials.splits <= INT32_MAX && slab * g.partials.rows <= INT32_MAX;
+    for (int64_t first = 0; first < items && *is_taken; first += slab) {
+        const int64_t count = first + slab < items ? slab : items - first;
+        g.partials.first_item = first;
+        const auto blocks = static_cast<unsigned>(count * g.partials.splits);
+        BK_TRY(launch_kernel(launch, {dim3(blocks), dim3(Shape::kThreads), 1, Shape::kBytes},
+                             attention_decode_kernel<T, KV, kWidth>, g));
+        if (g.partials.splits > 1) BK_TRY(merge_splits(launch, p, g.group, g.tiles, kDecodeTile, count, g.partials));
+    }
+    return Status::kOk;
 }
 
 }  // namespace bk::sm80
@@ -76,7 +84,10 @@ size_t attention_decode_mma_workspace(const AttentionForward<T, KV>& p) {
     if (!sm80::suits_mma(p)) return 0;
     const sm80::DecodeMma<T, KV> g = sm80::plan_decode(p);
     Carver carver;
-    if (g.partials.splits > 1) sm80::carve_partials(&carver, g.tiles * p.batch * p.kv_heads, g.partials, p.d_v);
+    if (g.partials.splits > 1) {
+        const int64_t items = g.tiles * p.batch * p.kv_heads;
+        sm80::carve_partials(&carver, sm80::items_of_slab(g.partials, items, p.d_v, p.is_batch_invariant), g.partials, p.d_v);
+    }
     return carver.bytes();
 }
 

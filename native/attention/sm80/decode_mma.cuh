@@ -104,8 +104,14 @@ public:
         const int last_row = min(first_row_ + kDecodeTile, queries_.rows) - 1;
         const int i_first = queries_.query(first_row_), i_last = queries_.query(last_row);
         band_.keys = split_of(band_.of_rows(i_first, i_last), split_, g_.partials.splits, g_.split_keys);
+        if (g_.partials.splits > 1 && band_.keys.first >= band_.keys.end) {
+            g_.partials.store_empty(item_, last_row + 1 - first_row_, split_, static_cast<int>(threadIdx.x), Shape::kThreads);
+            return;
+        }
         end_ = (band_.keys.end + kChunk - 1) / kChunk;
-        int chunk = band_.keys.first / kChunk + warp_;
+        int chunk = band_.keys.first / kChunk;
+        if (g_.split_keys > 0) chunk = chunk / Shape::kWarps * Shape::kWarps;  // each key has its warp, whatever the rows
+        chunk += warp_;
         find_page(chunk);
         clear_padding();
 #pragma unroll 1
@@ -447,7 +453,7 @@ __global__ void __launch_bounds__(DecodeShape<KV, kWidth>::kThreads)
     const int group = g.group;
     unsigned index = blockIdx.x;
     const int split = static_cast<int>(index % static_cast<unsigned>(g.partials.splits));
-    index /= static_cast<unsigned>(g.partials.splits);
+    index = static_cast<unsigned>(g.partials.first_item) + index / static_cast<unsigned>(g.partials.splits);
     const int tile = static_cast<int>(index % static_cast<unsigned>(g.tiles)),
               set = static_cast<int>(index / static_cast<unsigned>(g.tiles));
     const int b = set / g.kv_heads, kv_head = set % g.kv_heads;

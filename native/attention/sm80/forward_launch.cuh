@@ -14,7 +14,6 @@
 namespace bk::sm80 {
 
 constexpr int64_t kPackedQueries = 64;                // queries up to which the heads of a group share a tile
-constexpr int64_t kSlabBytes = int64_t{64} << 20;     // partial results of queries that are split for their bits
 constexpr int64_t kSectionBytes = int64_t{24} << 20;  // keys and values that stay in L2
 
 template <int kDk_, int kDv_>
@@ -61,13 +60,9 @@ ForwardMma<T> plan_forward(const AttentionForward<T>& p, int rows_of_tile, int64
     return g;
 }
 
-// Row tiles whose partial results the workspace holds: all, or in calls that may not depend on the batch, where long
-// queries are split too, as many as fit in kSlabBytes.
 template <class T>
 int64_t items_of_slab(const ForwardMma<T>& g) {
-    const int64_t all = int64_t{g.tiles} * g.sets;
-    const int64_t bytes = g.partials.rows * g.partials.splits * (g.p.d_v + 1) * static_cast<int64_t>(sizeof(float));
-    return g.p.is_batch_invariant ? clamp_row(kSlabBytes / (bytes > 0 ? bytes : 1), 1, all) : all;
+    return items_of_slab(g.partials, int64_t{g.tiles} * g.sets, g.p.d_v, g.p.is_batch_invariant);
 }
 
 // Bytes of the partial results.
@@ -99,7 +94,10 @@ Status launch_row_tiles(const Launch& launch, const AttentionForward<T>& p, Forw
         Carver carver(launch.workspace);
         slab = items_of_slab(g);
         g.partials = carve_partials(&carver, slab, g.partials, p.d_v);
-        if (!workspace_holds(launch, carver.bytes())) g.partials.splits = 1, slab = all;
+        if (!workspace_holds(launch, carver.bytes())) {
+            if (p.is_batch_invariant) return fail_without_partials(launch, carver.bytes());
+            g.partials.splits = 1, slab = all;
+        }
     }
     if (slab < all) g.section = 0;
     *is_taken = slab * g.partials.splits <= INT32_MAX && slab * g.partials.rows <= INT32_MAX;

@@ -232,7 +232,7 @@ private:
             }
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const float factor = soften(scores_[m], half, unit, state_[m][half]);
+                const float factor = soften(scores_[m], half, unit, state_[m][half], -kInfinity<float>, g_.split_keys > 0);
 #pragma unroll
                 for (int n = 0; n < Shape::kValueTiles; ++n) {
                     output_[m][n][2 * half] *= factor;
@@ -304,7 +304,8 @@ private:
     RowState state_[kRowTiles][2];
 };
 
-// Finds the block's row tile of `rows_of_tile` rows and stores what its threads share. False behind the last row.
+// Finds the block's row tile of `rows_of_tile` rows and stores what its threads share. False behind the last row and in a
+// split without keys, which is done then.
 template <class T>
 BK_DEVICE bool find_row_tile(const ForwardMma<T>& g, int rows_of_tile, int threads, ForwardState* state, Sequence* sequence) {
     unsigned index = blockIdx.x;
@@ -328,13 +329,16 @@ BK_DEVICE bool find_row_tile(const ForwardMma<T>& g, int rows_of_tile, int threa
     if (tile == 0 && split == 0) store_unowned_rows(g.p, b, queries.head, g.group, static_cast<int>(threadIdx.x), threads);
     const int first_row = tile * rows_of_tile;
     if (first_row >= queries.rows) return false;
-    if (threadIdx.x == 0) {
-        KeyBand band(g.p.rules.band, s);
-        const Span seen =
-            band.of_rows(queries.query(first_row), queries.query(min(first_row + rows_of_tile, queries.rows) - 1));
-        band.keys = split_of(seen, split, g.partials.splits, g.split_keys);
-        *state = {queries, band, first_row, split, static_cast<int64_t>(set) * g.tiles + tile, {}, {}};
+    const int rows = min(rows_of_tile, queries.rows - first_row);
+    const int64_t item = static_cast<int64_t>(set) * g.tiles + tile;
+    KeyBand band(g.p.rules.band, s);
+    band.keys = split_of(band.of_rows(queries.query(first_row), queries.query(first_row + rows - 1)), split, g.partials.splits,
+                         g.split_keys);
+    if (g.partials.splits > 1 && band.keys.first >= band.keys.end) {
+        g.partials.store_empty(item, rows, split, static_cast<int>(threadIdx.x), threads);
+        return false;
     }
+    if (threadIdx.x == 0) *state = {queries, band, first_row, split, item, {}, {}};
     __syncthreads();
     allow_next_kernel();
     return true;

@@ -15,6 +15,7 @@ namespace bk::sm80 {
 constexpr int64_t kInvariantSplit = 2048;  // keys of a split where results may not depend on the batch
 constexpr int64_t kMaxLength = int64_t{1} << 30;
 constexpr int kMaxSplits = 128;
+constexpr int64_t kSlabBytes = int64_t{64} << 20;  // partial results of queries that are split for their bits
 
 template <class T, class KV>
 bool suits_mma(const AttentionForward<T, KV>& p, int64_t most_d_k = 256, int64_t most_d_v = 256) {
@@ -35,6 +36,13 @@ bool stores_pairs(const HeadsView<T>& view) {
     const uint64_t bits =
         reinterpret_cast<uintptr_t>(view.data) / sizeof(T) | static_cast<uint64_t>(view.batch | view.head | view.row);
     return bits % 2 == 0;
+}
+
+// Row tiles whose partial results the workspace holds: all, or in calls that may not depend on the batch, where long
+// queries are split too, as many as fit in kSlabBytes.
+inline int64_t items_of_slab(const Partials& plan, int64_t items, int64_t d_v, bool is_batch_invariant) {
+    const int64_t bytes = plan.rows * plan.splits * (d_v + 1) * static_cast<int64_t>(sizeof(float));
+    return is_batch_invariant ? clamp_row(kSlabBytes / (bytes > 0 ? bytes : 1), 1, items) : items;
 }
 
 // Memory for the partial results of `items` row tiles.
@@ -61,6 +69,15 @@ inline int splits_of(int64_t blocks, int64_t resident, int64_t k_len, int64_t le
     return splits;
 }
 
+// Batch-invariant calls split by size, with or without a workspace.
+inline Status fail_without_partials(const Launch& launch, size_t needed) {
+    return fail(Status::kWorkspaceTooSmall,
+                "workspace has %zu bytes, needs %zu: batch-invariant attention merges parts of keys",
+                launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, needed);
+}
+
+// Splits of kInvariantSplit keys. k_len bounds the keys of each sequence, with pages those of all: blocks of splits that a
+// sequence does not have leave at once.
 inline int invariant_splits(int64_t k_len) { return static_cast<int>(clamp_row(ceil_div(k_len, kInvariantSplit), 1, 1 << 20)); }
 
 }  // namespace bk::sm80

@@ -54,6 +54,11 @@ struct Partials {
 
     // The first part of a row of a tile.
     BK_HD int64_t index(int64_t item, int row) const { return ((item - first_item) * rows + row) * splits; }
+
+    // The parts of a split in which the first `count` rows of a tile see no key.
+    BK_DEVICE void store_empty(int64_t item, int count, int split, int thread, int threads) const {
+        for (int r = thread; r < count; r += threads) log2_sum[index(item, r) + split] = -kInfinity<float>;
+    }
 };
 
 // The keys of a split, out of those that a tile sees.
@@ -72,15 +77,20 @@ BK_DEVICE Span split_of(const Span& all, int split, int splits, int split_keys) 
 }
 
 // Online softmax of one row: x becomes 2^(x unit - max), `state` is updated; returns the factor of older sums. The sum
-// is that of the lane's own elements; `other` is the maximum of scores of the row that other warps have.
+// is that of the lane's own elements; `other` is the maximum of scores of the row that other warps have. Where the maximum
+// stays the factor is 1 only up to the rounding of max unit; `is_exact` makes it 1, so that tiles in which a row sees no key
+// leave its bits alone.
 template <int kTiles>
-BK_DEVICE float soften(float (&x)[kTiles][4], int half, float unit, RowState& state, float other = -kInfinity<float>) {
+BK_DEVICE float soften(float (&x)[kTiles][4], int half, float unit, RowState& state, float other = -kInfinity<float>,
+                       bool is_exact = false) {
     float top = fmaxf(state.max, other);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) top = fmaxf(top, fmaxf(x[n][2 * half], x[n][2 * half + 1]));
     top = quad_max(top);
     const float base = top == -kInfinity<float> ? 0.0f : top * unit;
-    const float factor = math::half::exp2(state.max * unit - base);
+    float change = state.max * unit - base;
+    if (is_exact && top == state.max) change = 0;
+    const float factor = math::half::exp2(change);
     float sum = state.sum * factor;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)

@@ -50,3 +50,15 @@ def test_varlen():
     np.testing.assert_allclose(y[3:].swapaxes(0, 1), expected, rtol=1e-5, atol=1e-5)
     gradient = jax.grad(lambda x: bj.flash_attn_varlen(x, x, x, offsets, offsets, 6, 6, causal=True).sum())(x)
     assert gradient.shape == x.shape and bool(jnp.isfinite(gradient).all())
+
+
+def test_batch_invariance():
+    q, k, v = normal(3, 4, 40, 64), normal(3, 4, 300, 64), normal(3, 4, 300, 64)
+
+    @jax.jit
+    def attend(q, k, v):
+        return bj.scaled_dot_product_attention(q, k, v, is_causal=True, aligns_ends=True, batch_invariant=True)
+
+    y = attend(q, k, v)
+    np.testing.assert_array_equal(attend(q[1:2, :, -1:], k[1:2], v[1:2]), y[1:2, :, -1:])
+    np.testing.assert_array_equal(attend(q[::-1], k[::-1], v[::-1]), y[::-1])

@@ -98,3 +98,19 @@ def test_dropout_follows_the_generator(operands):
         results.append(bt.scaled_dot_product_attention(*operands, dropout_p=0.5))
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
+
+
+def test_batch_invariance():
+    """The keyword reaches C, also through torch.compile, and leaves gradients alone."""
+    torch.manual_seed(2)
+    q, k, v = leaf(3, 4, 40, 64), leaf(3, 4, 300, 64), leaf(3, 4, 300, 64)
+
+    def attend(q, k, v, **options):
+        return bt.scaled_dot_product_attention(q, k, v, is_causal=True, aligns_ends=True, **options)
+
+    y = attend(q, k, v, batch_invariant=True)
+    assert torch.equal(attend(q[1:2, :, -1:], k[1:2], v[1:2], batch_invariant=True), y[1:2, :, -1:])
+    compiled = torch.compile(attend, fullgraph=True, backend="aot_eager", dynamic=True)
+    assert torch.equal(compiled(q, k, v, batch_invariant=True), y)
+    for ours, theirs in zip(*(torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (y, attend(q, k, v)))):
+        close(ours, theirs)

@@ -63,7 +63,7 @@ def factor_of(problem, shape):
 def scalars_of(words, shape, *, d, scale=None, is_causal=0, aligns_ends=0, left=-1, right=-1, softcap=0.0, dropout=0.0):
     return dict(zip(words, shape)) | {
         "scale": scale or max(d, 1) ** -0.5, "is_causal": is_causal, "aligns_ends": aligns_ends, "window_left": left,
-        "window_right": right, "softcap": softcap, "dropout": dropout,
+        "window_right": right, "softcap": softcap, "dropout": dropout, "is_batch_invariant": 0,
     }  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def paged(draw, lengths=LENGTHS, queries=None, heads=(4, 4), d=(40, 40), page_si
     scalars = {
         "batch": len(lengths), "total_q": rows, "num_pages": pages.total, "page_size": page_size,
         "num_page_ids": len(pages.ids), "heads": heads[0], "kv_heads": heads[1], "d_k": d[0], "d_v": d[1],
-        "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0, "is_base2": 0,
+        "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0, "is_base2": 0, "is_batch_invariant": 0,
     }  # fmt: skip
     return Problem(scalars | numbers, arrays, null=(*null, *(() if queries else ("q_offsets",))))
 
@@ -207,6 +207,7 @@ def ragged(draw, keys=LENGTHS, queries=(3, 2, 0, 4), heads=(4, 4), d=(40, 40), n
     scalars = {
         "batch": len(keys), "total_q": sum(queries), "total_k": sum(keys), "heads": heads[0], "kv_heads": heads[1],
         "d_k": d[0], "d_v": d[1], "scale": 0.125, "is_causal": 0, "window": -1, "softcap": 0.0, "is_base2": 0,
+        "is_batch_invariant": 0,
     }  # fmt: skip
     return Problem(scalars | numbers, arrays, null=null)
 
@@ -242,7 +243,8 @@ def decode(draw, shape=(2, 4, 4, 9, 40, 40), order=None, shared=False, null=(), 
     """order: heads or keys first in memory; shared: one head of keys for all."""
     batch, heads, kv_heads, keys, d_k, d_v = shape
     arrays = {"q": draw.floats((batch, heads, d_k)), "y": draw.output((batch, heads, d_v))}
-    scalars = dict(zip(("batch", "heads", "kv_heads", "k_len", "d_k", "d_v"), shape)) | {"scale": scale}
+    scalars = dict(zip(("batch", "heads", "kv_heads", "k_len", "d_k", "d_v"), shape))
+    scalars |= {"scale": scale, "is_batch_invariant": 0}
     for name, d in (("k", d_k), ("v", d_v)):
         steps = (keys * kv_heads * d, d, kv_heads * d) if order == "keys" else (kv_heads * keys * d, keys * d, d)
         steps = (steps[0], 0, d) if shared else steps

@@ -180,7 +180,8 @@ def numbers(batch, heads, kv_heads, q_len, k_len, d_k, d_v, *, causal=False, win
     return {
         "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "k_len": k_len, "d_k": d_k, "d_v": d_v,
         "scale": 1 / math.sqrt(d_k), "is_causal": int(causal), "aligns_ends": 0, "window_left": window,
-        "window_right": -1, "softcap": softcap, "dropout": 0.0, "stride_bias": (0,) * 4, "stride_mask": (0,) * 4,
+        "window_right": -1, "softcap": softcap, "dropout": 0.0, "is_batch_invariant": 0, "stride_bias": (0,) * 4,
+        "stride_mask": (0,) * 4,
     }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def paged(name, batch, heads, kv_heads, keys, d, page, row="attention_paged_{T}"
     s = {
         "batch": batch, "total_q": batch, "num_pages": batch * per, "page_size": page, "num_page_ids": batch * per,
         "heads": heads, "kv_heads": kv_heads, "d_k": d, "d_v": d, "scale": 1 / math.sqrt(d), "is_causal": 0,
-        "window": -1, "softcap": 0.0, "is_base2": 0,
+        "window": -1, "softcap": 0.0, "is_base2": 0, "is_batch_invariant": 0,
     }  # fmt: skip
     caches = Operand((batch * per, kv_heads, page, d), "normal")
     factors = Operand((batch * per, kv_heads, page), lambda rng: np.full((batch * per, kv_heads, page), FACTOR))
@@ -126,7 +126,7 @@ def latent(name, batch, heads, keys, page, d=(576, 512)):
     s = {
         "batch": batch, "total_q": batch, "num_pages": batch * per, "page_size": page, "num_page_ids": batch * per,
         "heads": heads, "d_k": d[0], "d_v": d[1], "scale": 192**-0.5, "is_causal": 0, "window": -1, "softcap": 0.0,
-        "is_base2": 0,
+        "is_base2": 0, "is_batch_invariant": 0,
     }  # fmt: skip
     return Bench(
         name=f"attention latent {name}", row="attention_paged_latent_{T}", dtypes=("bf16",), scalars=s,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keyword batch_invariant of products: permuted, padded and sliced batches give the same bits."""
+"""The keyword batch_invariant of products and attention: permuted, padded and sliced batches give the same bits."""
 
 import ml_dtypes
 import numpy as np
@@ -53,7 +53,45 @@ def test_matmul_of_transposed_operands_and_vectors(rng):
     np.testing.assert_array_equal(of_batch, np.stack([expected, expected[::-1]]))
 
 
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_attention(rng, dtype, layout):
+    q, k, v = (rng.standard_normal(s).astype(dtype) for s in ((3, 4, 75, 64), (3, 2, 300, 64), (3, 2, 300, 64)))
+
+    def attend(*operands):
+        operands = [x.swapaxes(1, 2) for x in operands] if layout == "bshd" else operands
+        given = {"batch_invariant": True, "enable_gqa": True, "is_causal": True, "aligns_ends": True}
+        y = np.asarray(bk.scaled_dot_product_attention(*operands, layout=layout, **given))
+        return y.swapaxes(1, 2) if layout == "bshd" else y
+
+    expected = attend(q, k, v)
+    np.testing.assert_array_equal(attend(q[::-1], k[::-1], v[::-1]), expected[::-1])
+    np.testing.assert_array_equal(attend(q[1:2], k[1:2], v[1:2]), expected[1:2])
+    np.testing.assert_array_equal(attend(q[:, :, -1:], k, v), expected[:, :, -1:])
+    np.testing.assert_array_equal(attend(q[:, :, :40], k[:, :, :-35], v[:, :, :-35]), expected[:, :, :40])
+
+
+def test_attention_of_sequences(rng):
+    lengths, order = [5, 40, 0, 75], [3, 1, 0, 2]
+    parts = [[rng.standard_normal((n, 4, 64)).astype(np.float32) for _ in "qkv"] for n in lengths]
+
+    def attend(chosen):
+        cu = np.concatenate([[0], np.cumsum([lengths[b] for b in chosen])]).astype(np.int32)
+        operands = (np.concatenate([parts[b][n] for b in chosen]) for n in range(3))
+        most = max(lengths[b] for b in chosen)
+        y = bk.flash_attn_varlen(*operands, cu, cu, most, most, causal=True, batch_invariant=True)
+        return dict(zip(chosen, np.split(np.asarray(y), cu[1:-1])))
+
+    expected = attend(range(4))
+    for chosen in (order, [1], [0, 3]):
+        for b, found in attend(chosen).items():
+            np.testing.assert_array_equal(found, expected[b])
+
+
 def test_the_keyword_is_a_bool():
     x = np.ones((2, 3), np.float32)
     with pytest.raises(bk.InvalidProblemError, match="batch_invariant is 1, must be a bool"):
         bk.matmul(x, x.T, batch_invariant=1)
+    x = x[None]
+    with pytest.raises(bk.InvalidProblemError, match="batch_invariant is 1, must be a bool"):
+        bk.scaled_dot_product_attention(x, x, x, batch_invariant=1)
