@@ -95,6 +95,8 @@ class Parameter:
             raise InvalidProblemError(
                 f"{name} has dtype {view.dtype} and shape {tuple(view.shape)}, must be {self.dtype} {self.shape}"
             )
+        if view.device not in (None, self.library.backend):
+            raise InvalidProblemError(f"{name} is in {view.device} memory, {self.name} in {self.library.backend}")
         if same_layout(view.shape, view.strides, self.strides):
             return grad
         if is_torch(self.framework):

@@ -10,6 +10,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.optim._arrays import Parameter, address_of, compute_dtype, framework_for, is_torch, number_of
 from baracuda.optim._table import Table, stream_of
+from baracuda.optim._tensors import reader_of
 from baracuda.tensor import TensorRef
 
 if TYPE_CHECKING:
@@ -110,29 +111,29 @@ class Launch:
         self.function = self.library.function(self.symbol)
         self.table = Table(like, [p.size for p in self.params])
         self.arrays = [p.array for p in self.params]
-        self.fast = is_torch(self.framework)
-        self.address: Any = self.framework.torch.Tensor.data_ptr if self.fast else None  # type: ignore[attr-defined]
+        self.reader = reader_of(like.array)
+        self.forms = None if self.reader is None else self.reader.forms(self.arrays)
         self.copies: list[Any] = []
         self._addresses: list[int] = []
         self._grads: list[int] = []
 
     # --- gradients ---
 
-    def has_not_moved(self, grads: Sequence[Any]) -> bool:
+    def has_not_moved(self, grads: list[Any]) -> bool:
         """Whether the table has the addresses of parameters and gradients already."""
-        if not self.fast:
-            return False
-        try:
-            return self._grads == list(map(self.address, grads)) and self._addresses == list(
-                map(self.address, self.arrays)
-            )
-        except TypeError:  # a gradient is None
-            return False
+        reader = self.reader
+        return (
+            reader is not None
+            and reader.are_at(grads, self._grads)
+            and reader.are_at(self.arrays, self._addresses)
+        )  # fmt: skip
 
-    def take(self, mine: Sequence[Any]) -> None:
+    def take(self, mine: list[Any]) -> None:
         """Point the table at the gradients, of which some may have moved since the last step."""
-        if self.fast:
-            found, own = list(map(self.address, mine)), list(map(self.address, self.arrays))
+        if self.has_not_moved(mine):
+            return
+        if self.reader is not None:
+            found, own = self.reader.addresses(mine), self.reader.addresses(self.arrays)
         else:
             found = [address_of(self.framework, grad) for grad in mine]
             own = self._addresses or [p.address for p in self.params]
@@ -140,15 +141,22 @@ class Launch:
             return
         with self.framework.guard(self.like.array):
             stream = stream_of(self.framework, self.library, self.like.array)
-            given = [p.gradient(grad) for p, grad in zip(self.params, mine)]
-            self.copies = [grad for grad, original in zip(given, mine) if grad is not original]
-            addresses = [address_of(self.framework, grad) for grad in given]
+            self.copies, addresses = [], found
+            if not self._have_forms_of_parameters(mine, found):
+                given = [p.gradient(grad) for p, grad in zip(self.params, mine)]
+                self.copies = [grad for grad, original in zip(given, mine) if grad is not original]
+                addresses = [address_of(self.framework, grad) for grad in given]
             if own == self._addresses:
                 self.table.set_grads(addresses, stream)
             else:
                 self.table.fill(self._lists(own, addresses), stream)
         # Copies are made in each step.
         self._grads, self._addresses = [] if self.copies else found, own
+
+    def _have_forms_of_parameters(self, grads: Sequence[Any], addresses: Sequence[int]) -> bool:
+        """Whether all gradients can be used as they are; False for those that are to be looked at one by one."""
+        reader = self.reader
+        return reader is not None and self.forms is not None and all(addresses) and reader.forms(grads) == self.forms
 
     def _lists(self, own: list[int], grads: list[int]) -> dict[str, list[int]]:
         lists = {"params": own, "grads": grads}

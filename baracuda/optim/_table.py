@@ -35,13 +35,16 @@ class Table:
         self.pointer = ffi.cast("void *", (at + 15) // 16 * 16 if self.on_device else at)
         self._host = ffi.cast("void *", self.host.ctypes.data)
 
-    def fill(self, lists: Mapping[str, Sequence[int]], stream: Any) -> None:
+    def fill(self, lists: Mapping[str, Sequence[int]], stream: Any, is_refill: bool = False) -> None:
+        """Write all addresses. A refill leaves the tensors of the chunks, the end and most of a table, as they are on
+        the device; the fill before has to have run there.
+        """
         ffi, lib = self.library.ffi, self.library.lib
         arrays = {name: np.array(lists[name], np.uint64) if lists.get(name) else None for name in LISTS}
         given = [ffi.NULL if a is None else ffi.cast("void **", a.ctypes.data) for a in arrays.values()]
         status = lib.baracuda_kernels_optim_table_fill(self.n, self._sizes, *given, self._host, self.nbytes)
         self.library.check("optim_table_fill", status)
-        self._upload(self.nbytes, stream)
+        self._upload(int(lib.baracuda_kernels_optim_table_bytes(self.n, 0)) if is_refill else self.nbytes, stream)
 
     def set_grads(self, addresses: Sequence[int], stream: Any) -> None:
         self.host[: self.n] = addresses

@@ -6,19 +6,25 @@ each tensor, and nothing read back from the device.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import operator
+import threading
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from baracuda._arrays.frameworks import framework_of
 from baracuda._call.scalars import as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.optim._arrays import Parameter, address_of, compute_dtype, number_of
 from baracuda.optim._table import Table, stream_of
+from baracuda.optim._tensors import TensorReader, reader_of
 
 if TYPE_CHECKING:
     from baracuda.optim._launch import Launch, Scalars
 
 _Parts = Sequence[tuple[Table, ElementKind]]
+_GRAD = operator.attrgetter("grad")
+_MOST_RECENT = 4
 
 
 def _norm(parts: _Parts, norm_type: float, scale: Any) -> Any:
@@ -75,26 +81,89 @@ def _gradients(parameters: Any) -> list[Any]:
     """The gradients of parameters; arrays that can have none are gradients themselves."""
     is_list = isinstance(parameters, (list, tuple)) or hasattr(parameters, "__next__")
     given = list(parameters) if is_list else [parameters]
-    grads = [p.grad if hasattr(p, "grad") else p for p in given]
+    try:
+        grads = list(map(_GRAD, given))
+    except AttributeError:
+        grads = [p.grad if hasattr(p, "grad") else p for p in given]
     return [grad for grad in grads if grad is not None]
 
 
-def _tables(arrays: Sequence[Any]) -> list[tuple[Table, ElementKind]]:
-    """A table for each dtype and device, whose parameters are the gradients as well."""
-    groups: dict[Any, list[Parameter]] = {}
-    for k, array in enumerate(arrays):
-        p = Parameter(array, f"gradient {k}")
-        groups.setdefault((p.dtype, p.device), []).append(p)
-    found = []
-    for params in groups.values():
-        like = params[0]
-        table = Table(like, [p.size for p in params])
-        addresses = [p.address for p in params]
-        table.fill({"params": addresses, "grads": addresses}, stream_of(like.framework, like.library, like.array))
-        found.append((table, like.dtype))
-    if len({table.like.device for table, _ in found}) > 1:
-        raise InvalidProblemError("the gradients are on several devices")
-    return found
+class _Gradients:
+    """A table for each dtype of a list of gradients, which are its parameters as well."""
+
+    def __init__(self, arrays: Sequence[Any]) -> None:
+        params = [Parameter(array, f"gradient {k}") for k, array in enumerate(arrays)]
+        if len({p.device for p in params}) > 1:
+            raise InvalidProblemError("the gradients are on several devices")
+        members: dict[ElementKind, list[int]] = {}
+        for k, p in enumerate(params):
+            members.setdefault(p.dtype, []).append(k)
+        self.members = list(members.values())
+        self.parts = [(Table(params[of[0]], [params[k].size for k in of]), dtype) for dtype, of in members.items()]
+        self.addresses: list[int] = []
+        self._fill([p.address for p in params], is_refill=False)
+
+    def _fill(self, addresses: list[int], is_refill: bool) -> None:
+        self.addresses = []
+        for (table, _), members in zip(self.parts, self.members):
+            like, own = table.like, [addresses[k] for k in members]
+            with like.framework.guard(like.array):
+                stream = stream_of(like.framework, like.library, like.array)
+                table.fill({"params": own, "grads": own}, stream, is_refill)
+        self.addresses = addresses
+
+    def release(self) -> None:
+        """Hold no gradient, only something on its device."""
+        for table, _ in self.parts:
+            like = table.like
+            like.array = like.framework.bytes(16, like.array)
+
+    def move(self, arrays: list[Any], reader: TensorReader) -> bool:
+        """Point the tables at tensors of the layout; False if it is not certain that each has memory."""
+        if reader.are_at(arrays, self.addresses):
+            return True
+        try:
+            addresses = reader.addresses(arrays)
+        except RuntimeError:
+            return False
+        if not all(addresses):
+            return False
+        self._fill(addresses, is_refill=True)
+        return True
+
+
+class _Recent(threading.local):
+    """Of each thread, so that none refills the table that another one reads; and of each stream."""
+
+    def __init__(self) -> None:
+        self.found: dict[Hashable, _Gradients] = {}
+
+
+_recent = _Recent()
+
+
+def _tables(arrays: list[Any]) -> _Parts:
+    """The tables of gradients. Those of PyTorch tensors are kept for the next call with a list of this layout; not
+    while a graph is captured, whose replays need tables of its own.
+    """
+    reader = reader_of(arrays[0])
+    layout = None if reader is None or reader.is_capturing(arrays[0]) else reader.layout(arrays)
+    if layout is None:
+        return _Gradients(arrays).parts
+    assert reader is not None
+    framework, recent = framework_of(arrays[0]), _recent.found
+    assert framework is not None
+    key = layout, framework.stream(arrays[0])
+    found = recent.get(key)
+    if found is None:
+        found = _Gradients(arrays)
+        found.release()
+        if len(recent) >= _MOST_RECENT:
+            del recent[next(iter(recent))]
+        recent[key] = found
+    elif not found.move(arrays, reader):
+        return _Gradients(arrays).parts
+    return found.parts
 
 
 def get_total_norm(

@@ -176,10 +176,12 @@ class Optimizer:
 
     def _gradients(self, grads: Any) -> list[Any]:
         """A gradient or None for each parameter."""
-        if grads is None and self._whole is not None and self._whole.fast:
-            return list(map(_GRAD, self._whole.arrays))
         if grads is None:
-            return [getattr(p.array, "grad", None) for group in self._params for p in group]
+            arrays = self._whole.arrays if self._whole is not None else [p.array for each in self._params for p in each]
+            try:
+                return list(map(_GRAD, arrays))
+            except AttributeError:
+                return [getattr(array, "grad", None) for array in arrays]
         found = list(grads)
         count = sum(map(len, self._params))
         if len(found) != count:

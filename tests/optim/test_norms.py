@@ -8,6 +8,7 @@ import pytest
 
 import baracuda as bk
 import baracuda.optim as optim
+from baracuda.optim import clip
 
 from . import references
 
@@ -103,3 +104,17 @@ def test_max_norm_of_a_step(device, name):
     getattr(optim, name)([q]).step([h])
     np.testing.assert_allclose(device.values(p), device.values(q), rtol=1e-6, atol=1e-7)
     np.testing.assert_array_equal(device.bits(g), before)
+
+
+def test_a_table_is_pointed_at_other_tensors(device):
+    """As between calls with PyTorch tensors, which keep the end of a table on the device."""
+    first, then = gradients(device, "f32"), gradients(device, "f32", scale=3.0, offset=1)
+    table = clip._Gradients(first)
+    table.release()
+    np.testing.assert_allclose(device.values(clip._total(table.parts, 2.0, False)), norm_of(device, first), rtol=1e-6)
+    table._fill([g.ptr for g in then], is_refill=True)
+    np.testing.assert_allclose(device.values(clip._total(table.parts, 2.0, False)), norm_of(device, then), rtol=1e-6)
+    limits = [np.clip(device.values(g), np.float32(-0.3), np.float32(0.3)) for g in then]
+    clip._clip(table.parts, 0.0, 0.3, None)
+    for g, want in zip(then, limits):
+        np.testing.assert_array_equal(device.values(g), want)
