@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import builtins
 import math
+import typing
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
@@ -382,19 +383,19 @@ def _filled(value: float, like: Array) -> Array:
 # --- sets -------------------------------------------------------------------------------------------------------------
 
 
-class UniqueAll(NamedTuple):
+class UniqueAll(typing.NamedTuple):
     values: Array
     indices: Array
     inverse_indices: Array
     counts: Array
 
 
-class UniqueCounts(NamedTuple):
+class UniqueCounts(typing.NamedTuple):
     values: Array
     counts: Array
 
 
-class UniqueInverse(NamedTuple):
+class UniqueInverse(typing.NamedTuple):
     values: Array
     inverse_indices: Array
 
