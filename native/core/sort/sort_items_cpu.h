@@ -50,6 +50,14 @@ void insertion_sort(Item* items, int64_t count) {
     }
 }
 
+// Sorts without another array: (key, index) is a total order, so that any sort by it is stable.
+template <class Item>
+Item* sort_in_place(Item* items, int64_t count) {
+    std::sort(items, items + count,
+              [](const Item& a, const Item& b) { return a.key() < b.key() || (a.key() == b.key() && a.index() < b.index()); });
+    return items;
+}
+
 // Sorts `count` items by keys of `key_bytes` bytes on one thread; returns the one of both arrays that has the result.
 template <class Item>
 Item* sort_items(Item* items, Item* other, int64_t count, int key_bytes) {
@@ -57,7 +65,7 @@ Item* sort_items(Item* items, Item* other, int64_t count, int key_bytes) {
         insertion_sort(items, count);
         return items;
     }
-    int64_t counts[8][kItemDigits];
+    int64_t counts[Item::kKeyBytes][kItemDigits];
     memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(key_bytes));
     for (int64_t i = 0; i < count; ++i)
         for (int pass = 0; pass < key_bytes; ++pass) ++counts[pass][item_digit(items[i], pass * kItemDigitBits)];

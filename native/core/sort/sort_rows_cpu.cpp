@@ -11,9 +11,8 @@ namespace bk {
 
 namespace {
 
-// Items of a row that are on the stack; longer rows are in the workspace.
-constexpr int64_t kStackBytes = 128 << 10;
-constexpr int64_t kLongRow = 1 << 17;  // a row that threads share
+constexpr int64_t kStackLength = 1024;  // items of a row that are on the stack; longer rows are in the workspace
+constexpr int64_t kLongRow = 1 << 17;   // a row that threads share
 
 // Calls f with the order, its kind known to the compiler.
 template <class Bits, class F>
@@ -49,12 +48,13 @@ public:
         : problem_(problem), pointers_(pointers), rows_(problem.rows), order_(problem.order<Bits>()) {}
 
     // Sorts one row; `counts` is set if threads share it.
-    void operator()(int64_t row, Item* items, Item* other, SliceCounts* counts) const {
+    void operator()(int64_t row, Item* items, Item* other, SliceCounts* counts, bool in_place = false) const {
         const int64_t length = problem_.length, grain = counts == nullptr ? length : kLongRow / 8;
         load(row, items, grain);
         const int key_bytes = order_.kind == KeyKind::kBoolean ? 1 : static_cast<int>(sizeof(Bits));
-        const Item* const sorted = counts == nullptr ? sort_items(items, other, length, key_bytes)
-                                                     : sort_items_in_slices(items, other, length, key_bytes, counts);
+        const Item* const sorted = in_place            ? sort_in_place(items, length)
+                                   : counts == nullptr ? sort_items(items, other, length, key_bytes)
+                                                       : sort_items_in_slices(items, other, length, key_bytes, counts);
         store(row, sorted, sorted == items ? other : items, grain);
     }
 
@@ -145,7 +145,7 @@ struct SortSlots {
     int64_t bytes;  // of a slot
 
     explicit SortSlots(const SortProblem& problem) : bytes(2 * problem.length * static_cast<int64_t>(sizeof(Item))) {}
-    bool on_stack() const { return bytes <= 2 * kStackBytes; }
+    bool on_stack() const { return bytes <= 2 * kStackLength * static_cast<int64_t>(sizeof(Item)); }
     static constexpr size_t kShared = sizeof(SliceCounts) * kMostSlices + Carver::kAlignment;
 };
 
@@ -160,16 +160,20 @@ Status sort_by_items(const Launch& launch, const SortProblem& problem, const Sor
     if (slots.on_stack()) {
         const int64_t grain = std::max<int64_t>(1, grain_for(8) / std::max<int64_t>(length, 1));
         split_chunks(rows, grain, [&](int64_t begin, int64_t end) {
-            alignas(64) char memory[2 * kStackBytes];
+            // Two arrays of items, and the columns of a network; of wide items one, and a buffer of values.
+            constexpr bool kInPlace = !std::is_same_v<Item, PackedItem>;
+            constexpr size_t kNetworkItems = 2 * kNetworkLength * sizeof(PackedItem);
+            alignas(64) char memory[kInPlace ? kStackLength * 24 : kNetworkItems + sizeof(NetworkColumns)];
+            static_assert(sizeof(memory) >= kStackLength * 16, "two arrays of packed items");
             Item* const items = reinterpret_cast<Item*>(memory);
             int64_t row = begin;
             if constexpr (std::is_same_v<Item, PackedItem>) {
-                alignas(64) NetworkColumns columns;
+                NetworkColumns& columns = *reinterpret_cast<NetworkColumns*>(memory + kNetworkItems);
                 if (length <= kNetworkLength)
                     for (; row + kNetworkLanes <= end; row += kNetworkLanes)
                         sort_row.sort_short_rows(row, items, items + length, columns);
             }
-            for (; row < end; ++row) sort_row(row, items, items + length, nullptr);
+            for (; row < end; ++row) sort_row(row, items, items + length, nullptr, kInPlace);
         });
         return Status::kOk;
     }
