@@ -22,11 +22,11 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "softmax", "sort")
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax", "search", "sort")
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "search", "softmax", "sort")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
-    "flashinfer_merge_state_in_place",  # results lie on arguments
+    "apply_token_penalty",  # results lie on arguments
+    "flashinfer_merge_state_in_place",  # likewise
     "ring_attention",
     "gemm",
     "gemv",
