@@ -25,8 +25,7 @@ REQUIRED = object()  # the default of an argument that has none
 _DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "search", "softmax", "sort")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
-    "apply_token_penalty",  # results lie on arguments
-    "flashinfer_merge_state_in_place",  # likewise
+    "flashinfer_merge_state_in_place",  # results lie on arguments
     "ring_attention",
     "gemm",
     "gemv",

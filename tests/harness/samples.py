@@ -102,20 +102,16 @@ NUMBERS = {
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
     "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
-    "top_k": 3, "top_p": 0.75, "min_p": 0.25, "deterministic": 1, "seed_val": 11,
+    "top_k": 3, "top_p": 0.75, "min_p": 0.25,
 }  # fmt: skip
 _PER_ROW = dict.fromkeys(
-    ("temperature_of", "top_p_of", "min_p_of", "typical_p_of", "repetition_of", "frequency_of", "presence_of",
-     "top_p_arr", "min_p_arr"), (3,),
-)  # fmt: skip
+    ("temperature_of", "top_p_of", "min_p_of", "typical_p_of", "repetition_of", "frequency_of", "presence_of"), (3,)
+)
 _TOKENS = {**_PER_ROW, **dict.fromkeys(("x", "logits", "probs", "counts", "in_prompt"), (3, 16))}
-_DRAFTS = {"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}
 _OF_TOKENS = (
     "sample_tokens", "filter_tokens", "typical_sampling", "top_k_mask_logits", "top_k_renorm_probs",
-    "top_p_renorm_probs", "token_penalty_lists", "top_k_sampling_from_probs",
-    "top_p_sampling_from_probs", "min_p_sampling_from_probs", "top_k_top_p_sampling_from_probs",
-    "flashinfer_top_k_sampling_arr", "flashinfer_top_p_sampling_arr", "flashinfer_min_p_sampling_arr",
-    "flashinfer_top_k_top_p_sampling_arr",
+    "top_p_renorm_probs", "token_penalty_lists", "top_k_sampling_from_probs", "top_p_sampling_from_probs",
+    "min_p_sampling_from_probs", "top_k_top_p_sampling_from_probs",
 )  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
@@ -157,7 +153,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(_OF_TOKENS, (_TOKENS, {})),
     "process_logits": ({**_TOKENS, "bias": (16,)}, {}),
     "token_bias_lists": ({**_TOKENS, "bias": (3, 5)}, {}),
-    **dict.fromkeys(("speculative_sample", "flashinfer_chain_speculative_sampling"), (_DRAFTS, {})),
+    "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
     "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
@@ -188,10 +184,9 @@ INDICES = {
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
-    "top_k_of": [3, 1, 16], "top_k_arr": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
+    "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],
-    "draft_tokens": [[0, 5], [7, 7], [2, 1]], "draft_token_ids": [[0, 5], [7, 7], [2, 1]],
-    "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],
+    "draft_tokens": [[0, 5], [7, 7], [2, 1]], "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],
     "parents": [[-1, 0, 0, 1, 1], [-1, 0, 0, 0, 2], [-1, 0, 1, 2, 3]],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
