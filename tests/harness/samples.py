@@ -28,6 +28,9 @@ SHAPES = {
     "topk": {"x": (3, 4)},
     "topk_backward": {"dy": (3, 2)},
     "topk_segments": {"x": (5,)},
+    "random": dict.fromkeys(("x", "p", "rate"), (3, 4)),
+    "dropout": dict.fromkeys(("x", "dy", "residual"), (3, 4)),
+    "multinomial": {"cdf": (3, 4)},
     "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
     "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
     "bins": {"x": (3, 4)},
@@ -74,8 +77,8 @@ SHAPES = {
         "slopes": (6,), "sinks": (6,),
     },
 }  # fmt: skip
-for _layout in ("softmax", "scan", "reduce_axes", "reduce_to", "trace", "flip", "roll", "permute", "triangle", "masked",
-                "nonzero"):  # fmt: skip
+for _layout in ("softmax", "scan", "sort", "reduce_axes", "reduce_to", "trace", "flip", "roll", "permute", "triangle",
+                "masked", "nonzero"):  # fmt: skip
     SHAPES[_layout] = dict.fromkeys(OPERANDS, (3, 4))
 STATISTICS = {
     "norm": (3, 1),
@@ -99,7 +102,17 @@ NUMBERS = {
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
     "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
+    "top_k": 3, "top_p": 0.75, "min_p": 0.25,
 }  # fmt: skip
+_PER_ROW = dict.fromkeys(
+    ("temperature_of", "top_p_of", "min_p_of", "typical_p_of", "repetition_of", "frequency_of", "presence_of"), (3,)
+)
+_TOKENS = {**_PER_ROW, **dict.fromkeys(("x", "logits", "probs", "counts", "in_prompt"), (3, 16))}
+_OF_TOKENS = (
+    "sample_tokens", "filter_tokens", "typical_sampling", "top_k_mask_logits", "top_k_renorm_probs",
+    "top_p_renorm_probs", "token_penalty_lists", "top_k_sampling_from_probs", "top_p_sampling_from_probs",
+    "min_p_sampling_from_probs", "top_k_top_p_sampling_from_probs",
+)  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
@@ -136,6 +149,12 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "merge_attention_states": ({"values": (3, 4, 5), "lse": (3, 4)}, {}),
     "merge_attention_sets": ({"v": (2, 3, 4, 5), "s": (2, 3, 4)}, {}),
     "hyper_connection": ({"x": (2, 3, 4), "gamma": (4,), "h_pre": (3,), "h_post": (3,), "h_res": (3, 3)}, {}),
+    "integers_like": ({}, {"high": 9}),
+    **dict.fromkeys(_OF_TOKENS, (_TOKENS, {})),
+    "process_logits": ({**_TOKENS, "bias": (16,)}, {}),
+    "token_bias_lists": ({**_TOKENS, "bias": (3, 5)}, {}),
+    "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
+    "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
         f"{order}segment_{reduction}": ({"x": (4, 3)}, {"num_segments": 3})
@@ -164,6 +183,11 @@ INDICES = {
     ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
+    "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
+    "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
+    "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],
+    "draft_tokens": [[0, 5], [7, 7], [2, 1]], "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],
+    "parents": [[-1, 0, 0, 1, 1], [-1, 0, 0, 0, 2], [-1, 0, 1, 2, 3]],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
@@ -208,7 +232,10 @@ def array_of(spec, position, rng):
     shape = shape_of(spec, position)
     low, high = DOMAINS.get(spec.name.removesuffix("_backward"), (0.2, 0.8))
     if dtype.kind == "f":
-        return np.asarray(rng.random(shape) * (high - low) + low, dtype)
+        made = rng.random(shape) * (high - low) + low
+        if argument.name.endswith("probs"):
+            made /= made.sum(-1, keepdims=True)
+        return np.asarray(made.cumsum(-1) if argument.name == "cdf" else made, dtype)
     if dtype.kind == "b" and argument.name == "mask":
         if "log" in spec.name:  # a masked element has a logarithm of -inf
             return np.ones(shape, dtype)
