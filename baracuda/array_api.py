@@ -14,7 +14,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
@@ -70,6 +70,7 @@ from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.search import results as _sets
 
 __array_api_version__ = "2024.12"
 Array = Any
@@ -382,33 +383,16 @@ def _filled(value: float, like: Array) -> Array:
 # --- sets -------------------------------------------------------------------------------------------------------------
 
 
-class UniqueAll(NamedTuple):
-    values: Array
-    indices: Array
-    inverse_indices: Array
-    counts: Array
+def unique_all(x: Array, /) -> _sets.UniqueAll:
+    return _sets.UniqueAll(*bk.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False))
 
 
-class UniqueCounts(NamedTuple):
-    values: Array
-    counts: Array
+def unique_counts(x: Array, /) -> _sets.UniqueCounts:
+    return _sets.UniqueCounts(*bk.unique(x, return_counts=True, equal_nan=False))
 
 
-class UniqueInverse(NamedTuple):
-    values: Array
-    inverse_indices: Array
-
-
-def unique_all(x: Array, /) -> UniqueAll:
-    return UniqueAll(*bk.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False))
-
-
-def unique_counts(x: Array, /) -> UniqueCounts:
-    return UniqueCounts(*bk.unique(x, return_counts=True, equal_nan=False))
-
-
-def unique_inverse(x: Array, /) -> UniqueInverse:
-    return UniqueInverse(*bk.unique(x, return_inverse=True, equal_nan=False))
+def unique_inverse(x: Array, /) -> _sets.UniqueInverse:
+    return _sets.UniqueInverse(*bk.unique(x, return_inverse=True, equal_nan=False))
 
 
 def unique_values(x: Array, /) -> Array:

@@ -64,7 +64,8 @@ def _comparable(x: Any) -> tuple[Any, bool]:
 def _gemm_accumulate() -> Function:
     """d = alpha a b + beta d: the function of matmul's row with alpha and beta as arguments."""
     numbers = tuple([Argument(name, number=name, default=1.0) for name in ("alpha", "beta")])
-    return Function(dataclasses.replace(specs()["matmul"], name="addmm", fixed={}, numbers=numbers))
+    plain = specs()["matmul"].described
+    return Function(dataclasses.replace(plain, name="addmm", fixed={}, numbers=numbers, absent=()))
 
 
 @naming("addmm")

@@ -64,6 +64,8 @@ OTHERS = {
     ("attention_paged_latent",): {"d_v": "at most d_k"},
     ("flashinfer_merge",): dict.fromkeys(("num_index_sets", "seq_len", "num_heads", "head_dim"), ">= 1"),
     ("hyper_connection",): {"n_streams": "<= 31"},
+    ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
+    ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
 
 

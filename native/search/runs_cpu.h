@@ -10,7 +10,7 @@
 namespace bk {
 
 template <class Bits, class I>
-struct RunSink : RunOutputs<Bits, I> {
+struct RunStores : RunOutputs<Bits, I> {
     int64_t* end;  // start of the first run that has no slot
 
     BK_HD void operator()(int64_t run, int64_t index) const {
@@ -32,7 +32,7 @@ void starts_to_lengths(I* counts, int64_t runs, int64_t limit, int64_t end) {
 template <class Bits, class I>
 Status find_runs(const Launch& launch, const RunHeads<Bits>& heads, const RunOutputs<Bits, I>& outputs) {
     int64_t end = outputs.n;
-    BK_TRY(select_indices(launch, outputs.n, heads, RunSink<Bits, I>{outputs, &end}));
+    BK_TRY(select_indices(launch, outputs.n, heads, RunStores<Bits, I>{outputs, &end}));
     if (outputs.counts != nullptr)
         starts_to_lengths(outputs.counts, std::min<int64_t>(*outputs.counter, outputs.limit), outputs.limit, end);
     return Status::kOk;

@@ -18,7 +18,7 @@ BK_DEVICE void add_to_count(I* count, int64_t change) {
 }
 
 template <class Bits, class I>
-struct RunSink : RunOutputs<Bits, I> {
+struct RunStores : RunOutputs<Bits, I> {
     BK_DEVICE void operator()(int64_t run, int64_t index) const {
         this->put_head(run, index);
         if (this->counts == nullptr) return;
@@ -35,7 +35,7 @@ template <class Bits, class I>
 Status find_runs(const Launch& launch, const RunHeads<Bits>& heads, const RunOutputs<Bits, I>& outputs) {
     if (outputs.counts != nullptr)
         BK_TRY(fill_bytes(launch, outputs.counts, 0, sizeof(I) * static_cast<size_t>(outputs.limit)));
-    return select_indices(launch, outputs.n, heads, RunSink<Bits, I>{outputs});
+    return select_indices(launch, outputs.n, heads, RunStores<Bits, I>{outputs});
 }
 
 template <class Bits, class I>
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kSelectThreads)
     constexpr int kItems = kSelectItems<RunHeads<Bits>>, kTile = kSelectThreads * kItems;
     const int64_t row = blockIdx.x, n = all_outputs.n;
     const RunHeads<Bits> heads = heads_of_row(all_heads, row, n);
-    const RunSink<Bits, I> sink{outputs_of_row(all_outputs, row)};
+    const RunStores<Bits, I> sink{outputs_of_row(all_outputs, row)};
     int64_t carry = 0;
     for (int64_t tile = 0; tile * kTile < n; ++tile) {
         if (tile > 0) __syncthreads();

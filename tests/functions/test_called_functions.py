@@ -28,8 +28,8 @@ PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRO
 # test_indexing.py tests these: problems of the cases leave some of their elements unwritten
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
          "one_hot", "masked"}  # fmt: skip
-MOVES |= {"searchsorted", "unique_runs", "unique"}  # and test_search.py these
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
+SEARCHES = {name for name, spec in CALLED.items() if spec.layout in ("searchsorted", "unique_runs", "unique")}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.
@@ -197,7 +197,7 @@ def is_of(spec, problem):
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED))
+@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED - SEARCHES))
 def test_problems_of_the_cases(name):
     """Each problem is called twice, since the second call only fills in addresses; a function of several rows takes
     those of each."""

@@ -23,6 +23,12 @@ COMPILED_ALONE = pytest.mark.unsanitized("it runs nothing")
 EACH_COMPILER = pytest.mark.parametrize("cxx", COMPILERS)
 
 
+def has_rows(table):
+    """Tables of functions alone have no typed wrappers."""
+    sections = f"\n{table.read_text()}".split("\n[")[1:]
+    return not sections or any("\nfunction =" not in section for section in sections)
+
+
 @EACH_COMPILER
 def test_they_run(cxx, cpu_library, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", cxx)
@@ -34,7 +40,7 @@ def test_they_run(cxx, cpu_library, tmp_path, monkeypatch):
 @EACH_COMPILER
 def test_headers_in_any_order_and_standard(cxx, tmp_path):
     tables = sorted((path.relative_to(WRAPPERS) for path in WRAPPERS.glob("baracuda/*/*.hpp")), reverse=True)
-    assert len(tables) == len(list((ROOT / "native").rglob("*.abi")))
+    assert len(tables) == len([path for path in (ROOT / "native").rglob("*.abi") if has_rows(path)])
     source = tmp_path / "all.cpp"
     source.write_text("".join(f"#include <{name}>\n" for name in tables) + "#include <baracuda/kernels.hpp>\n")
     compile_strictly(shlex.split(cxx), "-std=c++20", *INCLUDES, "-fsyntax-only", source)
