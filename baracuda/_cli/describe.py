@@ -41,11 +41,12 @@ def guarantee(row: Row) -> str:
 
 def find(name: str) -> list[tuple[Row, str]]:
     """(row, function) of the ops that a name may mean: a full op name (unary_gelu_f32), one without dtypes or arity
-    (gelu, gelu_backward), or a function's name, which finds its gradients and variants too.
+    (gelu, gelu_backward), or a function's name, which finds its gradients and variants too. An op may have the name of
+    a function that calls others: it comes after these.
     """
     if name in ops():
         op = ops()[name]
-        return [(op.row, op.function)]
+        return list(dict.fromkeys([*_ops_of_function(name), (op.row, op.function)]))
     members = [(row, function) for row in rows() for function in row.functions or ("",)]
     full_names = {prefix + name for prefix in _PREFIXES}
     found = [m for m in members if base(*m) in full_names or m[1] == name] or [
@@ -77,7 +78,8 @@ def describe(name: str) -> Iterator[str]:
     for number, (row, function) in enumerate(find(name)):
         if number:
             yield ""
-        yield from _about(row, function, ops().get(name))
+        op = ops().get(name)
+        yield from _about(row, function, op if op and (op.row, op.function) == (row, function) else None)
 
 
 def alike(name: str) -> list[str]:

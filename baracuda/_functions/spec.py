@@ -22,7 +22,7 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "search", "softmax", "sort")
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "sampling", "search", "softmax", "sort")
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
@@ -43,6 +43,26 @@ PLAN_ONLY = (
     "flash_sdpa",
     "fa2_sdpa",
     "check_indices",
+    "bernoulli",  # on a buffer of uniform numbers; the functions take a seed
+    "dropout_{T}",
+    "dropout_backward_{T}",
+    "curand_",
+    "random_advance",  # baracuda.random.advance
+    "flashinfer_chain_speculative_sampling",  # speculative_sample does not add to counts of the caller
+    "flashinfer_top_k_sampling_{T}_arr",  # sample_tokens takes numbers of rows
+    "flashinfer_top_p_sampling_{T}_arr",
+    "flashinfer_min_p_sampling_{T}_arr",
+    "flashinfer_top_k_top_p_sampling_{T}_arr",
+    "apply_token_penalty",  # in place; process_logits is the function
+    "sort_{T}",  # the functions use the rows along an axis
+    "sort_wide",
+    "sort_by_key",
+    "sort_backward",
+    "msort",
+    "argsort_{T}",
+    "searchsorted_{T}",
+    "unique_consecutive_{T}",
+    "unique_rows",
     "topk_{T}",  # the functions use the rows along an axis
     "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation

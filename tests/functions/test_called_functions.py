@@ -3,6 +3,7 @@
 
 import functools
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -45,6 +46,7 @@ MOVES = {
     "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
     "tokens_first": lambda p: False,
+    "shared": lambda p: channel_axis_of(p),
 }  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
@@ -82,7 +84,8 @@ def array_of(spec, problem, argument):
         extents = [
             problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word
         ]
-        return np.zeros(extents or problem.arrays["dx"].shape, NATIVE[problem.arrays["dy"].dtype])
+        like = problem.arrays[spec.outputs[0].pointer]  # a result has the shape of the argument
+        return np.zeros(extents or like.shape, NATIVE[problem.arrays.get("dy", like).dtype])
     array = problem.arrays[argument.pointer]
     shape = next(param.shape for param in spec.row.params if param.name == argument.pointer)
     if shape == "norm_total_extent":
@@ -98,6 +101,8 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["n_rows"], -1)
     if shape == "targets_numel" and not problem.scalars["is_concatenated"]:
         return cells(array).reshape(problem.scalars["batch_size"], -1)
+    if shape == "q_count, rows_numel":
+        return cells(array).reshape(problem.scalars["q_count"], *problem.host["rows_shape"])
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
@@ -115,6 +120,12 @@ def is_mean_over_batch(problem):
 def wide_of(problem):
     """The extents of a padded result."""
     return problem.host.get("output_shape") or problem.arrays["dy" if "dy" in problem.arrays else "y"].shape
+
+
+def channel_axis_of(problem):
+    """The axis behind which `shared` elements are dropped together."""
+    shape, shared = problem.host["shape"], problem.scalars["shared"]
+    return None if shared == 1 else next((d for d in range(len(shape)) if math.prod(shape[d + 1 :]) == shared), None)
 
 
 def numbers_of(spec, problem):
@@ -159,6 +170,9 @@ def is_of(spec, problem):
     """Whether a problem of the row belongs to the function."""
     if any(a.pointer in problem.null and a.default is REQUIRED for a in spec.arrays):
         return False
+    taken = {*problem.null, *[a.pointer for a in spec.arrays]}
+    if any(p.direction == "in?" and p.name in problem.arrays and p.name not in taken for p in spec.row.pointers):
+        return False  # the function does without this operand
     if sum(array.bits().size for array in problem.arrays.values() if array.values is not None) > LARGEST:
         return False
     if spec.layout == "pad" and (
@@ -168,6 +182,8 @@ def is_of(spec, problem):
     if spec.layout == "reduce_to":
         return all(want in (1, have) for have, want in zip(problem.host["input_shape"], problem.host["output_shape"]))
     scalars = problem.scalars
+    if scalars.get("shared", 1) != 1 and channel_axis_of(problem) is None:
+        return False  # these elements are not those behind an axis
     if is_mean_over_batch(problem) and (scalars["numel"] == 0 or scalars["numel"] % scalars["batch"]):
         return False  # rows are not whole
     if any(scalars.get(name, 1) not in (1, scalars.get("numel")) for name in ("weight_extent", "pos_weight_extent")):
@@ -177,7 +193,7 @@ def is_of(spec, problem):
     cells_of_rows = scalars.get("n_rows", 0) * scalars.get("class_extent", 0)
     if scalars.get("dinput_numel", cells_of_rows) != cells_of_rows and spec.extents:
         return False
-    return all(scalars[name] == int(text) if text.isdigit() and name != "num_groups" else scalars[name] == scalars[text]
+    return all(scalars[name] == (float(text) if text[0].isdigit() else scalars[text])
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
 
 
@@ -242,7 +258,7 @@ def check(spec, case, op, problem, results):
         if want is not None:
             dtype = problem.arrays[output.pointer].dtype
             got = np.asarray(result)
-            assert got.dtype == NATIVE[dtype]
+            assert got.dtype == NATIVE["bool" if spec.slot_of(output) == "u8" else dtype]  # flags are bools
             wide = np.uint64 if got.dtype == np.uint64 else WIDE.get(got.dtype.kind, np.float64)
             got = got.astype(wide).reshape(want.value.shape)
             tolerances.check(f"{op}: {output.name}", got, dtype, want, case.tolerance_of(output.pointer, True))

@@ -27,6 +27,8 @@ def test_what_it_says_of_every_op(library):
             continue
         seen.add((op.row.name, op.function))
         lines = list(describe(op.name))
+        if op.name in specs():  # a function that calls other ops: its description and theirs come first
+            lines = lines[max(i for i, line in enumerate(lines) if line.startswith(f"{op.name} ")) :]
         assert lines[0].startswith(op.row.pattern.replace("{F}", op.function))
         for param in op.row.params:
             assert any(line.split()[:1] == [param.name] and param.shape in line for line in lines), param.name

@@ -281,6 +281,11 @@ def token_problems(make):
         for kind in ("normal", *KINDS)
     }
     problems |= {
+        f"probabilities, {kind}, {name}": lambda d, k=kind, o=CHOICES[name]: make(d, (6, 90), k, 1, **o)
+        for kind in ("normal", "ties")
+        for name in ("top_k", "top_1", "top_p", "first")
+    }
+    problems |= {
         "plain": lambda d: make(d, SHAPES["plain"], top_k=9, top_p=0.9, arrays=(*PARAMETERS, *RANDOM)),
         "all": lambda d: make(d, (5, 1025)),
         "arrays": lambda d: make(d, (14, 90), arrays=tuple(PARAMETERS)),
