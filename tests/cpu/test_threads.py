@@ -5,7 +5,7 @@ import itertools
 
 import tolerances
 from cases import CASES, Draw
-from harness import OPS, SANITIZED, launch
+from harness import OPS, SANITIZED, launch, workspaces
 from harness.outcomes import check_outcome
 from naming import each_row
 
@@ -35,7 +35,7 @@ def test_threads(library, set_threads, op):
     for name in (case.large, *(name for name in PROBLEMS.get(row.family, ()) if name in case.problems)):
         problem = case.problems[name](Draw(slots, name))
         expected = case.reference(problem)
-        for threads, workspace in itertools.product(THREADS, (None, "full") if row.workspace else (None,)):
+        for threads, workspace in itertools.product(THREADS, workspaces(library, op, problem)):
             set_threads(threads)
             first, again = (launch(library, op, problem, workspace=workspace) for _ in range(2))
             check_outcome(library, case, op, problem, first, workspace, expected)

@@ -12,7 +12,7 @@
 namespace bk {
 
 constexpr int kNetworkLanes = 8;
-constexpr int64_t kNetworkLength = 256;  // longer rows take a radix sort
+constexpr int64_t kNetworkLength = 192;  // longer rows take a radix sort
 
 // Words no two of which are equal in a lane: the network is not stable.
 using NetworkColumns = uint64_t[kNetworkLength][kNetworkLanes];

@@ -163,8 +163,8 @@ Status sort_by_items(const Launch& launch, const SortProblem& problem, const Sor
             // Two arrays of items, and the columns of a network; of wide items one, and a buffer of values.
             constexpr bool kInPlace = !std::is_same_v<Item, PackedItem>;
             constexpr size_t kNetworkItems = 2 * kNetworkLength * sizeof(PackedItem);
-            alignas(64) char memory[kInPlace ? kStackLength * 24 : kNetworkItems + sizeof(NetworkColumns)];
-            static_assert(sizeof(memory) >= kStackLength * 16, "two arrays of packed items");
+            constexpr size_t kPacked = std::max(kStackLength * 2 * sizeof(PackedItem), kNetworkItems + sizeof(NetworkColumns));
+            alignas(64) char memory[kInPlace ? kStackLength * (sizeof(WideItem) + sizeof(Bits)) : kPacked];
             Item* const items = reinterpret_cast<Item*>(memory);
             int64_t row = begin;
             if constexpr (std::is_same_v<Item, PackedItem>) {

@@ -10,7 +10,7 @@ namespace bk {
 
 namespace {
 
-constexpr int64_t kShortRow = 512;  // on the stack
+constexpr int64_t kShortRow = 256;  // on the stack
 
 template <class Bits, class Key>
 BK_HD int64_t find_rank(const InputRow<Bits>& row, const Key& key_of, int64_t rank) {
