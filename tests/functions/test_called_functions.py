@@ -39,8 +39,7 @@ MOVES = {
     "dims": lambda p: p.host["dims"],
     "pad_low": lambda p: p.host["pad_low"],
     "pad_high": lambda p: tuple(
-        o - i - low for o, i, low in zip(wide_of(p), p.host["input_shape"], p.host["pad_low"])
-    ),
+        [o - i - low for o, i, low in zip(wide_of(p), p.host["input_shape"], p.host["pad_low"])]),
     "concat_dim": lambda p: p.scalars["concat_dim"],
     **{name: lambda p, name=name: p.host[name] for name in ("kernel_size", "dilation", "padding", "steps")},
     "output_size": lambda p: p.host["input_shape"][2:],
@@ -81,9 +80,8 @@ def array_of(spec, problem, argument):
     if argument.name in spec.absent or argument.pointer in problem.null:
         return None
     if not argument.pointer:
-        extents = [
-            problem.scalars[word.split(" by ")[0]] for word in spec.extents.get(argument.name, "").split(", ") if word
-        ]
+        words = spec.extents.get(argument.name, "").split(", ")
+        extents = [problem.scalars[word.split(" by ")[0]] for word in words if word]
         like = problem.arrays[spec.outputs[0].pointer]  # a result has the shape of the argument
         return np.zeros(extents or like.shape, NATIVE[problem.arrays.get("dy", like).dtype])
     array = problem.arrays[argument.pointer]
