@@ -391,6 +391,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         | computed_extents(names)
         | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     )
+    names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:

@@ -192,6 +192,6 @@ def sweeps(backend):
     vocabularies = (32, 1000, 4096, 4097, 32_000, 65_537, 128_256, 256_000, 1_000_000)
     rows_of = {v: sampler(f"vocabulary {v}", 1, v, ("f32",)) for v in vocabularies}
     yield Sweep(name="sample_tokens, one row", axis="row length", points=rows_of)
-    batches = (1, 2, 8, 32, 128, 512) if backend == "cuda" else (1, 2, 4)
+    batches = (1, 2, 8, 32, 128, 512) if backend == "cuda" else (1, 2, 3, 4)
     points = {b: sampler(f"batch {b}", b, VOCAB, ("f32",)) for b in batches}
     yield Sweep(name="sample_tokens, rows of 128,256", axis="rows", points=points)

@@ -6,7 +6,7 @@ import baracuda as bk
 logits = np.array([[2.0, -1.0, 0.5]], dtype=np.float32)
 tokens, bias = np.array([[1, 2]], dtype=np.int32), np.array([[3.0, -0.5]], dtype=np.float32)
 print(bk.token_bias_lists(logits, tokens, bias))
-print(bk.token_bias_lists(logits, tokens))  # without bias the tokens are banned
+print(np.isneginf(bk.token_bias_lists(logits, tokens)))  # without bias the tokens are banned
 
 # %% Plan
 y = bk.empty((1, 3), bk.f32)

@@ -13,7 +13,7 @@ plan = bk.KthvaluePlan.select(None, bk.KthvalueDescriptor(2, 5, 1, element=bk.f3
 plan.run(None, bk.workspace(plan), bk.KthvalueArgs(input=x, values=values, indices=indices))
 print(bk.download(values), bk.download(indices))
 
-# %% Plan of the gradient: topk_backward_f32
+# %% Plan of the gradient
 dx = bk.empty((2, 5), bk.f32)
 back = bk.KthvalueBackwardPlan.select(None, bk.KthvalueBackwardDescriptor(2, 5, 1, element=bk.f32))
 back.run(None, bk.workspace(back), bk.KthvalueBackwardArgs(dy=values, indices=indices, dx=dx))

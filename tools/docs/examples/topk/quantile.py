@@ -17,7 +17,7 @@ args = bk.QuantileArgs(input=x, q=q, y=y, lower=lower, upper=upper, weight=weigh
 plan.run(None, bk.workspace(plan), args)
 print(bk.download(y))
 
-# %% Plan of the gradient: quantile_backward_f32
+# %% Plan of the gradient
 dx = bk.empty((2, 5), bk.f32)
 back = bk.QuantileBackwardPlan.select(None, bk.QuantileBackwardDescriptor((2, 5), 1, 2, element=bk.f32))
 back.run(None, bk.workspace(back), bk.QuantileBackwardArgs(dy=y, lower=lower, upper=upper, weight=weight, dx=dx))
