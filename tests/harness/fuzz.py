@@ -333,6 +333,8 @@ def computed_extents(names) -> dict[str, int]:
         return {"offset_count": names["num_bags"] + (names.get("include_last_offset", 1) != 0)}
     if "groups" in names:
         return {"offset_count": names["groups"] + 1}
+    if "segments" in names and "k" in names:
+        return {"offset_count": names["segments"] + 1}
     if "num_page_ids" in names:
         return {"offset_count": names["batch"] + 1}
     if {"num_classes", "out_numel"} <= set(names):
@@ -392,6 +394,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     )
     names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
+    names["num_edges"] = names.get("num_bins", -1) + 1
     extents = []
     for e in p.shape.split(", "):
         if "?" in e:
@@ -458,6 +461,7 @@ class Fuzzer:
         kind = rng.choice(["none", "full", "short", "misplaced"])
         slot = self.slots[-1]
         if kind == "none" or needed > slot.size:
+            call.changes += ["workspace"] if row.workspace.startswith("needed: ") else []
             return
         nbytes = needed if kind != "short" else int(rng.integers(0, needed + 1))
         call.workspace = (slot.address + slot.size - nbytes, nbytes)

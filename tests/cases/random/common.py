@@ -59,13 +59,14 @@ BRIEF = ("n33", "n1025", "odd_offset", "state")
 IDLE = (Idle("numel_0", {"numel": 0}),)
 
 
-def bad_calls(*wrong):
+def bad_calls(*wrong, has_state=True):
     """`wrong` are (scalars, pattern of the text)."""
     return (
         Bad("negative", 2, r"numel is -1", {"numel": -1}, can=2),
         Bad("bytes_overflow", 2, rf"numel is {2**63 - 1}", {"numel": 2**63 - 1}, can=2),
         Bad("null_y", 2, r"y is NULL", null=("y",)),
         Bad("odd_y", 1, r"y is 0x[0-9a-f]+", shift={"y": 1}),
+        *([Bad("odd_state", 1, r"state is 0x[0-9a-f]+", shift={"state": 1})] if has_state else ()),
         *(
             Bad(f"wrong_{'_'.join(map(str, given.values()))}", 2, text, given, can=2)
             for given, text in wrong

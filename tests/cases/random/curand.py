@@ -33,13 +33,16 @@ CASES = (
         reference=functools.partial(with_stream, functools.partial(uniform_reference, includes_high=True)),
         tolerance={"y": "pointwise"}, plain="n33", large="n20011", idle=(*IDLE,),
         bad=(*bad_calls(({"low": 1.0}, "low is 1, must be below high, 1"), ({"high": math.nan}, "low is 0"),
-                        ({"low": -math.inf}, "low is -inf")),),
+                        ({"low": -math.inf}, "low is -inf"), has_state=False),),
     ),
     Case(
         row="curand_normal_{T}",
         problems=problems({"mean": 0.0, "stddev": 1.0}, {"moved": {"mean": 5.0, "stddev": 2.5}}),
         reference=functools.partial(with_stream, functools.partial(reference, normal)), tolerance={"y": "pointwise"},
         plain="n33", large="n20011", idle=IDLE,
-        bad=bad_calls(*unbounded("mean"), *[({"stddev": v}, r"stddev is \S+, must be positive") for v in (0.0, -1.0)]),
+        bad=bad_calls(
+            *unbounded("mean"), *[({"stddev": v}, r"stddev is \S+, must be positive") for v in (0.0, -1.0)],
+            has_state=False,
+        ),
     ),
 )  # fmt: skip

@@ -56,7 +56,7 @@ CASES = (
             *(Bad(f"negative_{name}", 2, rf"{name} is -1", {name: -1}, can=2) for name in COUNTS),
             Bad("no_categories", 2, r"categories is 0, must be >= 1", {"categories": 0}, can=2),
             *(Bad(f"null_{name}", 2, rf"{name} is NULL", null=(name,)) for name in ("cdf", "y")),
-            *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("cdf", "y")),
+            *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("cdf", "y", "state")),
         ),
         idle=(Idle("no_rows", {"rows": 0}), Idle("no_draws", {"draws": 0}),
               Idle("nothing", {"categories": 0, "draws": 0})),
