@@ -28,7 +28,7 @@ _FORMS = {  # element -> (arithmetic, accumulator dtype), if the accumulator is 
 # Families whose sums along a row have one order whatever the batch on the CPU alone: on a GPU the number of rows may
 # choose the kernel; and families of which nothing is promised.
 _ORDERED_ON_THE_CPU = frozenset(("loss", "norm", "reduce", "softmax"))
-_UNORDERED = frozenset(("attention", "embedding", "image", "indexing", "scan", "segment"))
+_UNORDERED = frozenset(("attention", "image", "indexing", "scan", "segment"))
 
 
 def batch_invariance(family: str, claim: str, backend: str) -> str:

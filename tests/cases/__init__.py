@@ -2,13 +2,48 @@
 """The case table: one Case a row of the op tables, of the modules here and in subfolders that have CASES. model.py
 explains fields."""
 
+import dataclasses
 import importlib
 import pkgutil
+
+from baracuda._library.op_table import rows
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem, strides_for
 
 MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f"{__name__}.")]
-CASES: dict[str, Case] = {case.row: case for module in MODULES for case in getattr(module, "CASES", ())}
+BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
+# Families whose calls with a misaligned pointer, a NULL for a required one or a negative axis follow from their rows.
+FOLLOWING = ("sampling", "search", "sort", "topk")
+
+
+def completed(case: Case) -> Case:
+    """The case with the bad calls that follow from its row and that it does not make itself."""
+    row = next(row for row in rows() if row.name == case.row)
+    if row.family not in FOLLOWING:
+        return case
+    shifts, nulls = {a for b in case.bad for a in b.shift}, {a for b in case.bad for a in b.null}
+    negative = {a for b in case.bad for a, value in b.scalars.items() if value < 0}
+    more = [
+        Bad(f"misaligned_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1})
+        for p in row.pointers
+        if p.name not in shifts and not BYTES.issuperset(row.slots.get(p.dtype, (p.dtype,)))
+    ]
+    more += [
+        Bad(f"no_{p.name}", 2, rf"{p.name} is NULL", null=(p.name,))
+        for p in row.pointers
+        if p.is_required and p.name not in nulls
+    ]
+    more += [
+        Bad(f"below_{p.name}", 2, rf"{p.name} is -1", {p.name: -1}, can=2)
+        for p in row.problem
+        if p.name in ("rank", "order_axis", "topk_axis", "sort_axis", "sequences") and p.name not in negative
+    ]
+    return dataclasses.replace(case, bad=(*case.bad, *more))
+
+
+CASES: dict[str, Case] = {
+    case.row: completed(case) for module in MODULES for case in getattr(module, "CASES", ())
+}  # fmt: skip
 
 __all__ = [
     "CASES", "Array", "Bad", "Case", "Draw", "Expected", "Idle", "Problem",

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from baracuda._functions.flags import FLAGS
 from cases import CASES, Draw
 from harness import (
     OPS,
@@ -28,7 +29,8 @@ ANY_SIGN = {
     "correction", "diagonal", "source_offset",
     "stride_a", "stride_b", "stride_c", "stride_d", "stride_dd", "stride_r", "stride_z", "query_offset", "fill_bits",
     "fill_bits_high", "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
-    "is_concatenated", "scale_grad_by_freq", "is_causal", "is_batch_invariant", "low", "high", "blocks", "is_alpha",
+    "is_concatenated", "scale_grad_by_freq", "is_causal", "is_batch_invariant", "low", "high",
+    "blocks", "deterministic", "top_k",
     "has_mask", "aligns_ends", "window_left", "window_right",
     "window_size_left", "window_size_right", "window", "is_base2", "q_global_base", "k_global_base",
     *(f"stride_{operand}_{axis}" for operand in "qkvy" for axis in "bhs"),
@@ -231,5 +233,5 @@ def test_every_argument_of_every_row_is_tried():
         assert nulls | unread >= {p.name for p in row.pointers if p.is_required}, name
         unused = {"stride_mask"} if name == "sdpa_{T}_strided" else set()
         assert hosts | unused == {p.name for p in row.problem if p.direction == "host"}, name
-        extents = {p.name for p in row.problem if not p.direction and p.dtype in ("i32", "i64")} - ANY_SIGN
+        extents = {p.name for p in row.problem if not p.direction and p.dtype in ("i32", "i64")} - ANY_SIGN - FLAGS
         assert negative >= {e for e in extents if not REPEATED.fullmatch(e)}, name
