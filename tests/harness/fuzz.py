@@ -539,7 +539,7 @@ class Fuzzer:
     def check_text(self, call: Call, status: int) -> None:
         row, _ = OPS[call.op]
         text = last_error(self.library)
-        names = [p.name for p in row.params] + ["workspace_bytes"]
+        names = [p.name for p in row.params] + ["workspace"]
         assert text.startswith(f"{call.op}: "), text
         assert any(name in text.removeprefix(f"{call.op}: ") for name in names), text
         assert status != 4 or "workspace" in call.changes, text
