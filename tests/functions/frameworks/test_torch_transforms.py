@@ -18,7 +18,8 @@ from baracuda.torch._gradients import VJP_RULES
 from harness.samples import sample
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
-NEEDED = {"attention_paged", "cross_entropy_backward", "nll_loss_backward"}  # the divisor; rows of q apart
+NEEDED = {f"attention_paged{form}" for form in ("", "_latent", "_quantized")}  # rows of q apart
+NEEDED |= {"cross_entropy_backward", "nll_loss_backward"}  # the divisor
 
 
 @pytest.fixture(autouse=True)
@@ -80,6 +81,8 @@ REVERSE_ONLY = {
     *[f"{form}{name}{end}" for form in ("", "exclusive_") for name in ("cummax", "cummin") for end in ("", "_indices")],
     "var_mean", "std_mean", "embedding_bag_max",
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
+    "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
+    *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],
 }  # fmt: skip
 
 
