@@ -61,18 +61,21 @@ BK_DEVICE uint32_t halves_to(uint32_t halves) {
 // Two 8-bit elements, the lower or upper half of a word, as two of T.
 template <class T, class KV>
 BK_DEVICE uint32_t widen_pair(uint32_t word, int half) {
-    if constexpr (std::is_same_v<KV, int8_t>) return halves_to<T>(int8_to_f16x2(word, half));
+    if constexpr (std::is_same_v<KV, int8_t>) {
+        return halves_to<T>(int8_to_f16x2(word, half));
+    } else {
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
-    uint32_t halves;
-    const uint16_t two = static_cast<uint16_t>(half == 0 ? word : word >> 16);
-    if constexpr (std::is_same_v<KV, e4m3>)
-        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
-    else
-        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
+        uint32_t halves;
+        const uint16_t two = static_cast<uint16_t>(half == 0 ? word : word >> 16);
+        if constexpr (std::is_same_v<KV, e4m3>)
+            asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
+        else
+            asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
 #else
-    const uint32_t halves = fp8_to_f16x2<KV>(word, half);
+        const uint32_t halves = fp8_to_f16x2<KV>(word, half);
 #endif
-    return halves_to<T>(halves);
+        return halves_to<T>(halves);
+    }
 }
 
 template <class T, class KV, int kWidth>
