@@ -12,7 +12,7 @@ constexpr Packing kFmaUnits = std::is_same_v<T, double> ? Packing::kF64 : Packin
 // body(Tiles) for the instruction set in use. Dot products give way to FMA where a panel has subnormals, so that the bits of a
 // row may depend on its neighbours: batch-invariant attention has none.
 template <class T, class Body>
-auto with_tiles(const Body& body, bool is_batch_invariant = false) {
+auto with_tiles(const Body& body, [[maybe_unused]] bool is_batch_invariant = false) {
 #if BK_ISA_DISPATCH
     if constexpr (std::is_same_v<T, bf16>)
         if (has_dot_products() && !is_batch_invariant) return body(Tiles<T, Packing::kBf16Pairs, 64>());
