@@ -212,7 +212,7 @@ def test_tables_of_functions_alone():
     """Tables without rows have units of their names; functions of other dtypes are left out. A name that begins with
     baracuda_ is whole."""
     files = gen_abi.part_files(ROWS, ["optim"], ["f32", "f64"])
-    tables = (ROOT / "native" / "optim").glob("*.abi")
+    tables = (ROOT / "native" / "optim" / "tables").glob("*.abi")
     assert files["units.txt"].split() == sorted(f"optim.{path.stem}" for path in tables)
     symbols = set(re.findall(r'"(\w+)"', files["symbols.inc"]))
     assert {"baracuda_optim_adam_f32_run", "baracuda_optim_chunk_size", "baracuda_kernels_optim_adam_f64_run"} < symbols
