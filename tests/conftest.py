@@ -17,6 +17,7 @@ import baracuda as bk
 from baracuda._library.op_table import Op, ops
 from baracuda._library.param import symbol_of
 from harness import SANITIZED
+from harness.lost_context import LostContext
 from naming import OpsOfRow
 
 TESTS = pathlib.Path(__file__).parent
@@ -80,6 +81,9 @@ def most_elements(pytestconfig: pytest.Config) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--failures-at-once") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce())
+    info = bk.default_library().build_info
+    if bk.default_library().backend == "cuda" and info.get("device") != "fibers":
+        config.pluginmanager.register(LostContext())
 
 
 class FailuresAtOnce:
