@@ -16,7 +16,7 @@ struct DequantizeFormat {
 
     Status check() const { return require_whole_blocks("numel", numel, Format::kBlock); }
     Work work() const { return all_or_none(numel); }
-    int64_t bytes() const { return numel / Format::kBlock * Format::kBytes; }
+    int64_t byte_count() const { return numel / Format::kBlock * Format::kBytes; }
     Status run(const uint8_t* x, float* y, const Launch& launch) const {
         const BlockRows blocks{x, nullptr, false, 1, numel / Format::kBlock, 1};
         return dequantize_rows<Format>(launch, blocks, FloatArray::of(y));

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
     dequantize_kernel(BlockRows blocks, FloatArray y, bool is_vector, int64_t count) {
     constexpr int kBlocks = kDecodeValues / Format::kBlock;
     static_assert(kBlocks * Format::kBlock == kDecodeValues && Format::kBytes % 2 == 0, "a tile has whole blocks");
-    __shared__ alignas(16) uint8_t staged[kBlocks * Format::kBytes];
+    alignas(16) __shared__ uint8_t staged[kBlocks * Format::kBytes];
     __shared__ bool has[kBlocks];
     for (int64_t first = int64_t{blockIdx.x} * kBlocks; first < count; first += int64_t{gridDim.x} * kBlocks) {
         const int here = static_cast<int>(min(count - first, int64_t{kBlocks}));
