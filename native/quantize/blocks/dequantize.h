@@ -14,7 +14,12 @@ template <class Format>
 struct DequantizeFormat {
     int64_t numel;
 
-    Status check() const { return require_whole_blocks("numel", numel, Format::kBlock); }
+    Status check() const {
+        if (numel > kMaxOperandBytes / 4)
+            return fail(Status::kInvalidProblem, "numel is %lld: y would have more than 2^47 bytes",
+                        static_cast<long long>(numel));
+        return require_whole_blocks("numel", numel, Format::kBlock);
+    }
     Work work() const { return all_or_none(numel); }
     int64_t byte_count() const { return numel / Format::kBlock * Format::kBytes; }
     Status run(const uint8_t* x, float* y, const Launch& launch) const {
