@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from baracuda._call.scalars import is_integer
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IntEnum
 
@@ -55,16 +56,20 @@ _BYTES = {
     GgufBlockFormat.Q4_K: 144, GgufBlockFormat.Q5_K: 176, GgufBlockFormat.Q6_K: 210, GgufBlockFormat.Q8_K: 292,
 }  # fmt: skip
 _BLOCKS_OF_32 = frozenset(each for each in GgufBlockFormat if each <= GgufBlockFormat.Q8_1)
+_BY_ID = {int(each): each for each in GgufBlockFormat}
 _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 
 
 def block_format(value: object, name: str = "format") -> GgufBlockFormat:
-    """A format given as such or by its name, "q4_K" or "Q4_K"."""
-    if isinstance(value, GgufBlockFormat):
-        return value
-    found = _BY_NAME.get(value.lower()) if isinstance(value, str) else None
+    """A format given as such, by its GGML type id (PyPI's gguf has them as GGMLQuantizationType), or by its name in any
+    case, "q4_K".
+    """
+    if isinstance(value, str):
+        found = _BY_NAME.get(value.lower())
+    else:
+        found = _BY_ID.get(int(value)) if is_integer(value) else None  # type: ignore[call-overload]
     if found is None:
-        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(_BY_NAME)}")
+        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(f.spelling for f in GgufBlockFormat)}")
     return found
 
 
@@ -72,7 +77,7 @@ def values_in(row_bytes: int, chosen: GgufBlockFormat, name: str = "x") -> int:
     """The values of a row of so many bytes."""
     if row_bytes % chosen.type_size:
         raise InvalidProblemError(
-            f"{name} has rows of {row_bytes} bytes, must have a multiple of {chosen.type_size}, a block of {chosen.name}"
+            f"{name} has rows of {row_bytes} bytes, must be a multiple of {chosen.type_size}, a {chosen.name} block"
         )
     return row_bytes // chosen.type_size * chosen.block_size
 
@@ -81,6 +86,6 @@ def bytes_of(values: int, chosen: GgufBlockFormat, name: str = "x") -> int:
     """The bytes of a row of so many values."""
     if values % chosen.block_size:
         raise InvalidProblemError(
-            f"{name} has rows of {values} values, must have a multiple of {chosen.block_size}, a block of {chosen.name}"
+            f"{name} has rows of {values} values, must be a multiple of {chosen.block_size}, a {chosen.name} block"
         )
     return values // chosen.block_size * chosen.type_size

@@ -35,9 +35,8 @@ struct DequantizeBlocks {
 
     Status check() const {
         BK_TRY(require_non_negative({{"rows", rows}}));
-        return codec::Formats::with(format, [&](auto numbered) {
-            return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock);
-        });
+        return codec::Formats::with(
+            format, [&](auto numbered) { return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock); });
     }
     Work work() const { return all_or_none(rows > 0 ? columns : 0); }
     int64_t row_bytes() const {
@@ -60,9 +59,8 @@ struct TakeBlocks {
 
     Status check() const {
         BK_TRY(require_non_negative({{"num_indices", num_indices}, {"num_rows", num_rows}}));
-        return codec::Formats::with(format, [&](auto numbered) {
-            return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock);
-        });
+        return codec::Formats::with(
+            format, [&](auto numbered) { return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock); });
     }
     Work work() const {
         if (num_indices == 0 || columns == 0) return Work::kNone;

@@ -22,14 +22,12 @@ BK_DEVICE void stage_bytes(uint8_t* to, const uint8_t* from, int bytes) {
     int staged = 0;
     if (address % 16 == 0) {
         const int words = bytes / 16;
-        for (int i = threadIdx.x; i < words; i += kDecodeThreads)
-            store<16>(to + 16 * i, load_once<16>(from + 16 * i));
+        for (int i = threadIdx.x; i < words; i += kDecodeThreads) store<16>(to + 16 * i, load_once<16>(from + 16 * i));
         staged = 16 * words;
     }
     if (address % 4 == 0) {
         const int words = (bytes - staged) / 4;
-        for (int i = threadIdx.x; i < words; i += kDecodeThreads)
-            store<4>(to + staged + 4 * i, load<4>(from + staged + 4 * i));
+        for (int i = threadIdx.x; i < words; i += kDecodeThreads) store<4>(to + staged + 4 * i, load<4>(from + staged + 4 * i));
         staged += 4 * words;
     }
     for (int i = staged + threadIdx.x; i < bytes; i += kDecodeThreads) to[i] = from[i];
