@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from baracuda._call.scalars import is_integer
+import numbers
+
+from baracuda._call.scalars import shown
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IntEnum
 
@@ -61,15 +63,17 @@ _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 
 
 def block_format(value: object, name: str = "format") -> GgufBlockFormat:
-    """A format given as such, by its GGML type id (PyPI's gguf has them as GGMLQuantizationType), or by its name in any
+    """A format, given as a member, by its GGML type id (PyPI's gguf has them as GGMLQuantizationType), or by its name in any
     case, "q4_K".
     """
+    found = None
     if isinstance(value, str):
         found = _BY_NAME.get(value.lower())
-    else:
-        found = _BY_ID.get(int(value)) if is_integer(value) else None  # type: ignore[call-overload]
+    elif isinstance(value, numbers.Integral) and not isinstance(value, (bool, IntEnum)):
+        found = _BY_ID.get(int(value))
     if found is None:
-        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(f.spelling for f in GgufBlockFormat)}")
+        known = ", ".join(each.spelling for each in GgufBlockFormat)
+        raise InvalidProblemError(f"{name} is {shown(value)}, must be one of {known}")
     return found
 
 
