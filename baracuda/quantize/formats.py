@@ -63,7 +63,7 @@ _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 
 
 def block_format(value: object, name: str = "format") -> GgufBlockFormat:
-    """A format, given as a member, by its GGML type id (PyPI's gguf has them as GGMLQuantizationType), or by its name in any
+XX
     case, "q4_K".
     """
     found = None
