@@ -63,11 +63,13 @@ _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 
 
 def block_format(value: object, name: str = "format") -> GgufBlockFormat:
-XX
-    case, "q4_K".
+    """A format, given as a member, by its GGML type id, as a member of the package gguf's enumeration is, or by its name
+    in any case, "q4_K".
     """
-    found = None
-    if isinstance(value, str):
+    found: GgufBlockFormat | None = None
+    if isinstance(value, GgufBlockFormat):
+        found = value
+    elif isinstance(value, str):
         found = _BY_NAME.get(value.lower())
     elif isinstance(value, numbers.Integral) and not isinstance(value, (bool, IntEnum)):
         found = _BY_ID.get(int(value))
