@@ -63,8 +63,8 @@ _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 
 
 def block_format(value: object, name: str = "format") -> GgufBlockFormat:
-    """A format, given as a member, by its GGML type id, as a member of the package gguf's enumeration is, or by its name
-    in any case, "q4_K".
+    """A format, given as a member, by its GGML type id, as the package gguf numbers it, or by its name in any
+    case, "q4_K".
     """
     found: GgufBlockFormat | None = None
     if isinstance(value, GgufBlockFormat):
