@@ -25,6 +25,17 @@ class GgufBlockFormat(IntEnum):
     Q5_K = 13
     Q6_K = 14
     Q8_K = 15
+    IQ2_XXS = 16
+    IQ2_XS = 17
+    IQ3_XXS = 18
+    IQ1_S = 19
+    IQ4_NL = 20
+    IQ3_S = 21
+    IQ2_S = 22
+    IQ4_XS = 23
+    IQ1_M = 29
+    TQ1_0 = 34
+    TQ2_0 = 35
 
     @property
     def block_size(self) -> int:
@@ -56,8 +67,11 @@ _BYTES = {
     GgufBlockFormat.Q4_0: 18, GgufBlockFormat.Q4_1: 20, GgufBlockFormat.Q5_0: 22, GgufBlockFormat.Q5_1: 24,
     GgufBlockFormat.Q8_0: 34, GgufBlockFormat.Q8_1: 36, GgufBlockFormat.Q2_K: 84, GgufBlockFormat.Q3_K: 110,
     GgufBlockFormat.Q4_K: 144, GgufBlockFormat.Q5_K: 176, GgufBlockFormat.Q6_K: 210, GgufBlockFormat.Q8_K: 292,
+    GgufBlockFormat.IQ2_XXS: 66, GgufBlockFormat.IQ2_XS: 74, GgufBlockFormat.IQ3_XXS: 98, GgufBlockFormat.IQ1_S: 50,
+    GgufBlockFormat.IQ4_NL: 18, GgufBlockFormat.IQ3_S: 110, GgufBlockFormat.IQ2_S: 82, GgufBlockFormat.IQ4_XS: 136,
+    GgufBlockFormat.IQ1_M: 56, GgufBlockFormat.TQ1_0: 54, GgufBlockFormat.TQ2_0: 66,
 }  # fmt: skip
-_BLOCKS_OF_32 = frozenset(each for each in GgufBlockFormat if each <= GgufBlockFormat.Q8_1)
+_BLOCKS_OF_32 = frozenset(each for each in GgufBlockFormat if each.is_type_01 or each is GgufBlockFormat.IQ4_NL)
 _BY_ID = {int(each): each for each in GgufBlockFormat}
 _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 

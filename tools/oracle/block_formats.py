@@ -4,6 +4,9 @@
 The formats are those of ggml-common.h (llama.cpp); element e of a block reads the bytes that each function here names.
 """
 
+import functools
+import pathlib
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -128,6 +131,124 @@ def q8_k(b: np.ndarray) -> Parts:
     return word(b, 0).astype(np.uint32).view(F), signed(b, 4 + E256), 0.0
 
 
+# --- codebooks -------------------------------------------------------------------------------------------------------
+
+TABLES = pathlib.Path(__file__).resolve().parents[2] / "native" / "core" / "codec" / "iq_grids.h"
+IQ4 = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+IQ2_LEVELS, IQ3_XXS_LEVELS = np.array([8, 25, 43, 0]), np.array([4, 12, 20, 28, 36, 44, 52, 62, *[0] * 8])
+
+
+@functools.cache
+def grid(name: str) -> np.ndarray:
+    """The codebook of the C header: its entries, as rows of digits."""
+    text = re.search(rf"BK_GRID\({name}, (\d+),([^)]*)\)", TABLES.read_text())
+    assert text is not None
+    digits = "".join(re.findall(r'"(\w+)"', text[2]))
+    entries = np.array([int(digits[i : i + 4], 16) for i in range(0, len(digits), 4)])
+    assert len(entries) == int(text[1])
+    width, count = (4, 4) if name.startswith("Iq3") else (2, 8)
+    return entries[:, None] >> width * np.arange(count) & ((1 << width) - 1)
+
+
+def minus_signs(seven: np.ndarray) -> np.ndarray:
+    """-1 or 1 for each of eight values, (..., 8); the number of minus signs is even."""
+    seven = seven & 127
+    eighth = sum(seven >> k & 1 for k in range(7)) % 2
+    return signs_of(seven | eighth << 7)
+
+
+def signs_of(eight: np.ndarray) -> np.ndarray:
+    return 1 - 2 * (eight[..., None] >> np.arange(8) & 1)
+
+
+def words(b: np.ndarray, at: int, count: int, dtype: str) -> np.ndarray:
+    size = np.dtype(dtype).itemsize * count
+    return np.ascontiguousarray(b[:, at : at + size]).view(dtype).astype(np.int64)
+
+
+def nibble_scales(b: np.ndarray, at: int, count: int) -> np.ndarray:
+    g = np.arange(count)
+    return bits(b, at + g // 2, g % 2 * 4, 4).repeat(256 // count, 1).astype(F)
+
+
+def iq2_xxs(b: np.ndarray) -> Parts:
+    pairs = words(b, 2, 16, "<u4").reshape(-1, 8, 2)
+    entries = pairs[..., :1] >> 8 * np.arange(4) & 255
+    signs = minus_signs(pairs[..., 1:] >> 7 * np.arange(4))
+    codes = IQ2_LEVELS[grid("Iq2Xxs")[entries]] * signs
+    scale = (pairs[..., 1] >> 28).repeat(32, 1).astype(F)
+    return half(b, 0) * (F(0.5) + scale) * F(0.25), codes.reshape(-1, 256), 0.0
+
+
+def iq2_xs(b: np.ndarray) -> Parts:
+    packed = words(b, 2, 32, "<u2")
+    codes = IQ2_LEVELS[grid("Iq2Xs")[packed & 511]] * minus_signs(packed >> 9)
+    return half(b, 0) * (F(0.5) + nibble_scales(b, 66, 16)) * F(0.25), codes.reshape(-1, 256), 0.0
+
+
+def iq2_s(b: np.ndarray) -> Parts:
+    k = np.arange(32)
+    entries = b[:, 2 + k].astype(np.int64) + 256 * bits(b, 66 + k // 4, k % 4 * 2, 2)
+    codes = IQ2_LEVELS[grid("Iq2S")[entries]] * signs_of(b[:, 34 + k].astype(np.int64))
+    return half(b, 0) * (F(0.5) + nibble_scales(b, 74, 16)) * F(0.25), codes.reshape(-1, 256), 0.0
+
+
+def iq3_xxs(b: np.ndarray) -> Parts:
+    packed = words(b, 66, 8, "<u4")
+    signs = minus_signs(packed[..., None] >> 7 * np.arange(4)).reshape(-1, 256)
+    codes = IQ3_XXS_LEVELS[grid("Iq3Xxs")[b[:, 2:66].astype(np.int64)]].reshape(-1, 256)
+    return half(b, 0) * (F(0.5) + (packed >> 28).repeat(32, 1).astype(F)) * F(0.5), codes * signs, 0.0
+
+
+def iq3_s(b: np.ndarray) -> Parts:
+    k = np.arange(64)
+    entries = b[:, 2 + k].astype(np.int64) + 256 * bits(b, 66 + k // 8, k % 8, 1)
+    codes = (2 * grid("Iq3S")[entries] + 1).reshape(-1, 256)
+    signs = signs_of(b[:, 74:106].astype(np.int64)).reshape(-1, 256)
+    return half(b, 0) * (1 + 2 * nibble_scales(b, 106, 8)), codes * signs, 0.0
+
+
+def iq1_s(b: np.ndarray) -> Parts:
+    high = words(b, 34, 8, "<u2")
+    entries = b[:, 2:34].astype(np.int64) + 256 * (high[..., None] >> 3 * np.arange(4) & 7).reshape(-1, 32)
+    delta = np.where(high >> 15, -1, 1).repeat(32, 1)
+    codes = 8 * (grid("Iq1")[entries].reshape(-1, 256) - 1) + delta
+    return half(b, 0) * (2 * (high >> 12 & 7) + 1).repeat(32, 1).astype(F) * F(0.125), codes, 0.0
+
+
+def iq1_m(b: np.ndarray) -> Parts:
+    k, scales = np.arange(32), words(b, 48, 4, "<u2")
+    high = bits(b, 32 + k // 2, k % 2 * 4, 4)
+    entries = b[:, k].astype(np.int64) + 256 * (high & 7)
+    codes = 8 * (grid("Iq1")[entries] - 1) + np.where(high & 8, -1, 1)[..., None]
+    whole = np.sum((scales >> 12) << 4 * np.arange(4), 1).astype(np.uint16).view(np.float16).astype(F)[:, None]
+    each = (scales[..., None] >> 3 * np.arange(4) & 7).reshape(-1, 16).repeat(16, 1)
+    return whole * (2 * each + 1).astype(F) * F(0.125), codes.reshape(-1, 256), 0.0
+
+
+def iq4_nl(b: np.ndarray) -> Parts:
+    return half(b, 0), IQ4[nibbles32(b, 2)], 0.0
+
+
+def iq4_xs(b: np.ndarray) -> Parts:
+    g = np.arange(8)
+    scale = bits(b, 4 + g // 2, g % 2 * 4, 4) + 16 * (word(b, 2, "<u2") >> 2 * g & 3) - 32
+    codes = IQ4[bits(b, 8 + E256 // 32 * 16 + E256 % 16, E256 % 32 // 16 * 4, 4)]
+    return half(b, 0) * scale.repeat(32, 1).astype(F), codes, 0.0
+
+
+def tq1_0(b: np.ndarray) -> Parts:
+    first, second, last = E256[:160], E256[160:240] - 160, E256[240:] - 240
+    at = np.concatenate([first % 32, 32 + second % 16, 48 + last % 4])
+    place = np.concatenate([first // 32, second // 16, last // 4])
+    fraction = b[:, at].astype(np.int64) * 3**place & 255
+    return half(b, 52), (fraction * 3 >> 8) - 1, 0.0
+
+
+def tq2_0(b: np.ndarray) -> Parts:
+    return half(b, 64), bits(b, 32 * N + L, 2 * J, 2) - 1, 0.0
+
+
 FORMATS = {
     each.name: each
     for each in (
@@ -143,6 +264,17 @@ FORMATS = {
         Format("q5_K", 13, 256, 176, q5_k),
         Format("q6_K", 14, 256, 210, q6_k),
         Format("q8_K", 15, 256, 292, q8_k),
+        Format("iq2_xxs", 16, 256, 66, iq2_xxs),
+        Format("iq2_xs", 17, 256, 74, iq2_xs),
+        Format("iq3_xxs", 18, 256, 98, iq3_xxs),
+        Format("iq1_s", 19, 256, 50, iq1_s),
+        Format("iq4_nl", 20, 32, 18, iq4_nl),
+        Format("iq3_s", 21, 256, 110, iq3_s),
+        Format("iq2_s", 22, 256, 82, iq2_s),
+        Format("iq4_xs", 23, 256, 136, iq4_xs),
+        Format("iq1_m", 29, 256, 56, iq1_m),
+        Format("tq1_0", 34, 256, 54, tq1_0),
+        Format("tq2_0", 35, 256, 66, tq2_0),
     )
 }
 
