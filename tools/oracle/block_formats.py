@@ -240,8 +240,8 @@ def iq4_xs(b: np.ndarray) -> Parts:
 def tq1_0(b: np.ndarray) -> Parts:
     first, second, last = E256[:160], E256[160:240] - 160, E256[240:] - 240
     at = np.concatenate([first % 32, 32 + second % 16, 48 + last % 4])
-    place = np.concatenate([first // 32, second // 16, last // 4])
-    fraction = b[:, at].astype(np.int64) * 3**place & 255
+    position = np.concatenate([first // 32, second // 16, last // 4])
+    fraction = b[:, at].astype(np.int64) * 3**position & 255
     return half(b, 52), (fraction * 3 >> 8) - 1, 0.0
 
 
