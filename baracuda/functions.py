@@ -405,6 +405,7 @@ _SHAPES = {
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
     "masked": "Arrays broadcast as in NumPy.",
     "dequantize_blocks": "x is (..., bytes), the result (..., values).",
+    "quantize_activations": "x is (..., values), the result (..., bytes).",
     "take_blocks": "x is (num_rows, bytes); the result has the shape of indices and an axis of values.",
     "searchsorted": "sorted_seq has one axis, or the leading axes of values; the result has the shape of values.",
     "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",

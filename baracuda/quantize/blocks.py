@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dequantisation of GGUF blocks: GgufDequantize as one run of values, DequantizeBlocks by rows, TakeBlocks of the rows
-that indices name, such as those of an embedding table.
+that indices name, such as those of an embedding table; QuantizeActivations, as blocks of signed bytes.
 """
 
 from __future__ import annotations
@@ -93,3 +93,33 @@ class TakeBlocksPlan(Plan):
     category = OpCategory.QUANTIZATION
     kind = QuantizeKind.TAKE_BLOCKS
     names: ClassVar = {"format": "block_format"}
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizeActivationsDescriptor(Descriptor):
+    """rows of columns values, padded to whole blocks of 32. element: f32, f16 or bf16."""
+
+    rows: int = _count()
+    columns: int = _count()
+
+    @property
+    def row_bytes(self) -> int:
+        return -(-self.columns // 32) * GgufBlockFormat.Q8_1.type_size
+
+
+class QuantizeActivationsPlan(Plan):
+    """Rows as q8_1 blocks, 36 bytes for 32 values."""
+
+    __slots__ = ()
+    op = "quantize_q8_1_{T}"
+    category = OpCategory.QUANTIZATION
+    kind = QuantizeKind.QUANTIZE_ACTIVATIONS
+    names: ClassVar = {"kx": "columns", "ny": "rows", "src": "x", "dst_q8_1": "y"}
+
+
+class QuantizeActivationsWidePlan(QuantizeActivationsPlan):
+    """As QuantizeActivationsPlan, with f32 scales and no sums, which never overflow."""
+
+    __slots__ = ()
+    op = "quantize_q8_1_wide_{T}"
+    descriptor_base = QuantizeActivationsDescriptor

@@ -240,8 +240,8 @@ def iq4_xs(b: np.ndarray) -> Parts:
 def tq1_0(b: np.ndarray) -> Parts:
     first, second, last = E256[:160], E256[160:240] - 160, E256[240:] - 240
     at = np.concatenate([first % 32, 32 + second % 16, 48 + last % 4])
-    place = np.concatenate([first // 32, second // 16, last // 4])
-    fraction = b[:, at].astype(np.int64) * 3**place & 255
+    position = np.concatenate([first // 32, second // 16, last // 4])
+    fraction = b[:, at].astype(np.int64) * 3**position & 255
     return half(b, 52), (fraction * 3 >> 8) - 1, 0.0
 
 
@@ -288,3 +288,33 @@ def decoded(chosen: Format, data: np.ndarray) -> np.ndarray:
         if not isinstance(offset, float):
             values = values + offset
     return values.reshape(*data.shape[:-1], data.shape[-1] // chosen.bytes * chosen.values)
+
+
+def tree_sum(x: np.ndarray) -> np.ndarray:
+    """f32 sums along the last axis, of 2^k values: of neighbours, then of neighbouring sums."""
+    x = np.asarray(x, F)
+    while x.shape[-1] > 1:
+        x = x[..., ::2] + x[..., 1::2]
+    return x[..., 0]
+
+
+def round_away(x: np.ndarray) -> np.ndarray:
+    whole = np.trunc(x)
+    return whole + (np.abs(x - whole) >= 0.5) * np.sign(x)
+
+
+def q8_1_blocks(x: np.ndarray, *, wide: bool = False) -> np.ndarray:
+    """Rows (rows, values) as q8_1 blocks, padded with zeros; `wide` has an f32 scale instead of f16 scale and sum."""
+    rows, columns = x.shape
+    count = -(-columns // 32)
+    padded = np.zeros((rows, 32 * count), F)
+    padded[:, :columns] = x
+    padded = padded.reshape(-1, 32)
+    with np.errstate(all="ignore"):
+        largest = np.abs(padded).max(1, initial=0)
+        scale = np.where(np.isfinite(largest), largest / F(127), F(np.nan)).astype(F)
+        exact = np.where(scale[:, None] > 0, padded / scale[:, None], F(0))
+        codes = np.clip(round_away(exact), -127, 127).astype(np.int8)
+        sums = tree_sum(padded)
+        head = scale.view(np.uint8) if wide else np.stack([scale, np.where(np.isnan(sums), F(np.nan), sums)], 1).astype("<f2").view(np.uint8)
+    return np.concatenate([head.reshape(-1, 4), codes.view(np.uint8)], 1).reshape(rows, 36 * count)

@@ -44,3 +44,14 @@ def take_blocks(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, A
     values = {"num_indices": count, "num_rows": outer[0], "columns": columns, "format": int(chosen)}
     extents = {"x": shapes["x"], "indices": (count,), "y": (count, columns)}
     return _meta(values, extents, (*shapes["indices"], columns))
+
+
+def quantize_activations(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """x is (..., values), y (..., bytes) of rows padded to whole blocks."""
+    if not shapes["x"]:
+        raise InvalidProblemError("x has shape (), must have an axis of values")
+    *outer, columns = shapes["x"]
+    rows, row_bytes = math.prod(outer), -(-columns // 32) * GgufBlockFormat.Q8_1.type_size
+    views = {"src": functools.partial(dense_as, (rows, columns)), "dst_q8_1": functools.partial(dense_as, (rows, row_bytes))}
+    extents = {"src": (rows, columns), "dst_q8_1": (rows, row_bytes)}
+    return CallMeta({"kx": columns, "ny": rows}, extents, {"dst_q8_1": (*outer, row_bytes)}, op_views=views)

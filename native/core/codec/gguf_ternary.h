@@ -12,9 +12,9 @@ namespace bk::codec {
 struct Tq10 : Block256 {
     static constexpr int kBytes = 54, kAlign = 2, kGroup = 256;
     static constexpr bool kHasOffset = false;
-    // Digit `place` of four bytes, less 1.
-    static BK_HD uint32_t digits(uint32_t bytes, int place) {
-        const uint32_t power = (place & 1 ? 3u : 1u) * (place & 2 ? 9u : 1u) * (place & 4 ? 81u : 1u);
+    // Digit `position` of four bytes, less 1.
+    static BK_HD uint32_t digits(uint32_t bytes, int position) {
+        const uint32_t power = (position & 1 ? 3u : 1u) * (position & 2 ? 9u : 1u) * (position & 4 ? 81u : 1u);
         const uint32_t even = ((bytes & 0x00ff00ffu) * power & 0x00ff00ffu) * 3u >> 8 & 0x00030003u;
         const uint32_t odd = ((bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu) * 3u >> 8 & 0x00030003u;
         return subtract_bytes(even | odd << 8, 0x01010101u);
