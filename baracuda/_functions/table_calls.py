@@ -40,6 +40,9 @@ _RULE_PARAMETERS = {
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
     "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
     "masked": ("numel", "mask"), "sort": ("sort_axis",),
+    "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
+    "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
+    "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
 }  # fmt: skip
 
 

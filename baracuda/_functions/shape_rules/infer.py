@@ -38,6 +38,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    quantizing,
     random,
     reductions,
     rotary,
@@ -260,6 +261,9 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "quantize_tensor": quantizing.of_tensor, "quantize_channels": quantizing.of_channels,
+    "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
+    "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 

@@ -49,6 +49,7 @@ struct FakeQuantizeLearned {
     int64_t numel;
     const int32_t* shape4;
     int32_t axis, q_min, q_max;
+    float grad_factor;  // of the gradient alone
 
     int64_t scales() const { return channels().scales(); }
     Work work() const { return all_or_none(numel); }

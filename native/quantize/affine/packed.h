@@ -7,12 +7,12 @@
 
 #include <cstdint>
 
-#include "core/types/nibbles.h"
+#include "core/types/dtype.h"
 #include "quantize/affine/affine.h"
 
 namespace bk::quantize {
 
-// P as a byte's two codes.
+// The code in four bits.
 struct NibbleCodes {
     bool is_signed;
     BK_HD int32_t operator()(uint32_t nibble) const {
@@ -109,27 +109,29 @@ inline Layout<3> flat_pairs(int64_t bytes, bool byte_first) {
 template <class T, class P>
 struct QuantizePackedPerTensor : TensorRule<compute_t<T>> {
     using C = compute_t<T>;
+    int64_t bytes() const { return this->numel / 2; }
     Status check() const {
         BK_TRY(TensorRule<C>::check());
         return require_even("numel", this->numel);
     }
-    Status run(const T* x, P* q, const Launch& launch) const {
+    Status run(const T* x, uint8_t* q, const Launch& launch) const {
         const Affine<C> affine(rule_for<P>(this->q_min, this->q_max, false), this->scale, this->zero_point);
         return pointwise_strided(launch, flat_pairs(this->numel / 2, true), QuantizePairOfTensor<C>{affine},
-                                 outputs(bytes_of(q)), inputs(x, x + 1));
+                                 outputs(q), inputs(x, x + 1));
     }
 };
 
 template <class T, class P>
 struct DequantizePackedPerTensor : TensorScale<compute_t<T>> {
     using C = compute_t<T>;
+    int64_t bytes() const { return this->numel / 2; }
     Status check() const {
         BK_TRY(TensorScale<C>::check());
         return require_even("numel", this->numel);
     }
-    Status run(const P* q, T* x, const Launch& launch) const {
+    Status run(const uint8_t* q, T* x, const Launch& launch) const {
         const DequantizePairOfTensor<C> fn{{std::is_same_v<P, s4x2>}, this->scale, this->zero_point};
-        return pointwise_strided(launch, flat_pairs(this->numel / 2, false), fn, outputs(x, x + 1), inputs(bytes_of(q)));
+        return pointwise_strided(launch, flat_pairs(this->numel / 2, false), fn, outputs(x, x + 1), inputs(q));
     }
 };
 
@@ -143,31 +145,33 @@ BK_COLD inline Status require_pairs(const Scope& scope) {
 
 template <class S, class T, class P>
 struct QuantizePackedScoped : Ranged<S> {
+    int64_t bytes() const { return this->scope().numel() / 2; }
     Status check() const {
         BK_TRY(Ranged<S>::check());
         return require_pairs(this->scope());
     }
-    Status run(const T* x, const T* scale, const int32_t* zero_point, P* q, const Launch& launch) const {
+    Status run(const T* x, const T* scale, const int32_t* zero_point, uint8_t* q, const Launch& launch) const {
         const Pairs pairs = Pairs::of(this->scope());
         const QuantizePair<compute_t<T>> fn{rule_for<P>(this->q_min, this->q_max, this->scope().adds_first)};
         return pointwise_strided(
-            launch, pairs.layout<7>("bxxssss"), fn, outputs(bytes_of(q)),
+            launch, pairs.layout<7>("bxxssss"), fn, outputs(q),
             inputs(x, x + 1, scale, scale + pairs.other_scale, zero_point, zero_point + pairs.other_scale));
     }
 };
 
 template <class S, class T, class P>
 struct DequantizePackedScoped : Unranged<S> {
+    int64_t bytes() const { return this->scope().numel() / 2; }
     Status check() const {
         BK_TRY(S::check());
         return require_pairs(this->scope());
     }
-    Status run(const P* q, const T* scale, const int32_t* zero_point, T* x, const Launch& launch) const {
+    Status run(const uint8_t* q, const T* scale, const int32_t* zero_point, T* x, const Launch& launch) const {
         const Pairs pairs = Pairs::of(this->scope());
         const DequantizePair<compute_t<T>> fn{{std::is_same_v<P, s4x2>}};
         return pointwise_strided(
             launch, pairs.layout<7>("xxbssss"), fn, outputs(x, x + 1),
-            inputs(bytes_of(q), scale, scale + pairs.other_scale, zero_point, zero_point + pairs.other_scale));
+            inputs(q, scale, scale + pairs.other_scale, zero_point, zero_point + pairs.other_scale));
     }
 };
 
