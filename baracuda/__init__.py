@@ -143,6 +143,7 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.quantize.affine import *  # noqa: F403
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -325,6 +326,18 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention_backward",
     ),
     "attention.functions",
+)
+_LAZY |= dict.fromkeys(
+    (
+        "dequantize_linear",
+        "dynamic_quantize_linear",
+        "fake_quantize",
+        "matmul_integer",
+        "qlinear_matmul",
+        "quantize_linear",
+        "quantized_linear",
+    ),
+    "quantize.affine",
 )
 _LAZY |= dict.fromkeys(
     (

@@ -273,10 +273,9 @@ def cases_of(op, scope, code=""):
 WIDE_ROWS = ((1, 1), (3, 5), (4, 64), (70, 3), (2, 4098), (1, 70001), (33, 256))
 
 
-def dynamic_problem(draw, shape, kind="normal", span=None, symmetric=True):
+def dynamic_problem(draw, shape, code, kind="normal", span=None, symmetric=True):
     n, d = shape
-    code = draw.slots["U"]
-    low, high = span or RANGES["s8" if code == "i8" else code]
+    low, high = span or RANGES[code]
     x = x_for(draw, shape, "wide" if kind == "wide" else "special" if kind == "special" else "normal").values
     if kind == "zeros":
         x = np.zeros(shape)
@@ -292,7 +291,7 @@ def dynamic_problem(draw, shape, kind="normal", span=None, symmetric=True):
     scale = "f64" if draw.dtype == "f64" else "f32"
     arrays = {"x": draw.array(x), "scale": draw.output((n,), dtype=scale)}
     arrays |= {} if symmetric else {"zero_point": draw.output((n,), dtype="i32")}
-    return Problem({"n": n, "d": d, "q_min": low, "q_max": high}, arrays | {"q": draw.output(shape, dtype=code)})
+    return Problem({"n": n, "d": d, "q_min": low, "q_max": high}, arrays | {"q": draw.output(shape, dtype=DTYPES[code])})
 
 
 def dynamic_reference(symmetric, code, problem):
@@ -321,7 +320,7 @@ def dynamic_reference(symmetric, code, problem):
 
 def dynamic_case(kind, code):
     symmetric = kind == "sym"
-    make = functools.partial(dynamic_problem, symmetric=symmetric)
+    make = functools.partial(dynamic_problem, code=code, symmetric=symmetric)
     problems = {f"shape_{k}": lambda d, s=s: make(d, shape=s) for k, s in enumerate(WIDE_ROWS)}
     problems["plain"] = lambda d: make(d, shape=(7, 130))
     for what in ("zeros", "tiny", "huge", "nan", "special", "positive", "wide"):

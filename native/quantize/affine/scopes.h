@@ -47,19 +47,16 @@ struct Channels {
     Scope scope() const {
         int64_t outer = 1, inner = 1;
         for (int d = 0; d < 4; ++d) (d < axis ? outer : inner) *= d == axis ? 1 : shape4[d];
-        return {outer, shape4[axis], inner, false};
+        return {numel == 0 ? 0 : outer, shape4[axis], inner, false};
     }
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"numel", numel}}));
         if (axis < 0 || axis >= 4) return fail(Status::kInvalidProblem, "axis is %d, must be in [0, 4)", axis);
         BK_TRY(require_shape("shape4", shape4, 4));
         int64_t product = 1;
-        bool is_empty = false, fits = true;
-        for (int d = 0; d < 4; ++d) {
-            is_empty = is_empty || shape4[d] == 0;
-            fits = fits && !__builtin_mul_overflow(product, int64_t{shape4[d]}, &product);
-        }
-        if (is_empty ? numel != 0 : !fits || product != numel)
+        bool fits = true;
+        for (int d = 0; d < 4; ++d) fits = fits && !__builtin_mul_overflow(product, int64_t{shape4[d]}, &product);
+        if (numel != 0 && (!fits || product != numel))
             return fail(Status::kInvalidProblem, "numel is %lld, but shape4 is [%d, %d, %d, %d]",
                         static_cast<long long>(numel), shape4[0], shape4[1], shape4[2], shape4[3]);
         return Status::kOk;
