@@ -65,6 +65,7 @@ from baracuda.errors import (
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
+    AffineKind,
     ArchSku,
     ArgReduceKind,
     AttentionKind,
@@ -73,6 +74,8 @@ from baracuda.kinds import (
     BinaryKind,
     CrossEntropyTargetKind,
     DenseLayout,
+    DynamicRangeMode,
+    DynamicRangeScope,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
@@ -252,6 +255,14 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "quantize.affine_plans": (
+        "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
+        "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "
+        "DequantizePerChannelBackward FakeQuantizePerChannel FakeQuantizePerChannelBackward FakeQuantizeLearnable "
+        "FakeQuantizeLearnableBackward QuantizePerToken QuantizePerTokenBackward DequantizePerToken "
+        "DequantizePerTokenBackward QuantizePerGroup QuantizePerGroupBackward DequantizePerGroup "
+        "DequantizePerGroupBackward DynamicRangeQuantize"
+    ),
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -407,6 +418,7 @@ __all__ = [
     *_LAZY,
     *_MODULES,
     "ActivationKind",
+    "AffineKind",
     "ArchSku",
     "ArgReduceKind",
     "AttentionKind",
@@ -418,6 +430,8 @@ __all__ = [
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",
+    "DynamicRangeMode",
+    "DynamicRangeScope",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",

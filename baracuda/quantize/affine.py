@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._arrays.frameworks import as_array, framework_of
+from baracuda._arrays.frameworks import as_array, framework_of, result_framework
 from baracuda._arrays.shaping import empty_like, given_array, reshaped
 from baracuda._functions.quantize_calls import NAMES, QuantizeCalls
 from baracuda.dtypes import ElementKind
@@ -35,7 +35,8 @@ class _Arrays:
 
     def full(self, value: float, shape: Sequence[int], element: ElementKind, like: Any) -> Any:
         made = empty_like(like, tuple(shape), element)
-        return functions.fill(made, value, out=made)
+        result_framework(made).fill(made, value)
+        return made
 
     def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
         return reshaped(x, tuple(shape))

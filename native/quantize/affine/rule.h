@@ -58,7 +58,8 @@ template <class C>
 struct Affine {
     C scale, inverse;  // inverse: 1 / scale, of the first rule
     int32_t zero;
-    int32_t low, high;  // the range less what is added behind rounding
+    int32_t low, high;  // the range less what is added behind rounding, within that of int32_t
+    int32_t q_min, q_max;
     bool adds_first;
 
     BK_HD Affine(const Rule& rule, C scale_of, int32_t zero_of)
@@ -67,6 +68,8 @@ struct Affine {
           zero(zero_of),
           low(rule.adds_first ? rule.q_min : difference(rule.q_min, zero_of)),
           high(rule.adds_first ? rule.q_max : difference(rule.q_max, zero_of)),
+          q_min(rule.q_min),
+          q_max(rule.q_max),
           adds_first(rule.adds_first) {}
 
     BK_HD C quotient(C x) const {
@@ -81,7 +84,7 @@ struct Affine {
     BK_HD int32_t code(C x) const {
         const C steps = quotient(x), number = math::select(math::isnan(steps), C(0), steps);
         const int32_t q = round_to_int(math::select(adds_first, number + static_cast<C>(zero), number));
-        return within(q, low, high) + (adds_first ? 0 : zero);
+        return within(within(q, low, high) + (adds_first ? 0 : zero), q_min, q_max);
     }
     // The nearest number that has a code.
     BK_HD C nearest(C x) const { return scale * static_cast<C>(within(round_to_int(quotient(x)), low, high)); }
