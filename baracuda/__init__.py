@@ -65,6 +65,7 @@ from baracuda.errors import (
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
+    AffineKind,
     ArchSku,
     ArgReduceKind,
     AttentionKind,
@@ -73,6 +74,8 @@ from baracuda.kinds import (
     BinaryKind,
     CrossEntropyTargetKind,
     DenseLayout,
+    DynamicRangeMode,
+    DynamicRangeScope,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
@@ -145,6 +148,13 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.quantize.affine import *  # noqa: F403
+    from baracuda.quantize.linear_plans import QuantizedLinearArgs as QuantizedLinearArgs
+    from baracuda.quantize.linear_plans import QuantizedLinearDescriptor as QuantizedLinearDescriptor
+    from baracuda.quantize.linear_plans import QuantizedLinearPlan as QuantizedLinearPlan
+    from baracuda.quantize.linear_plans import SmoothQuantLinearArgs as SmoothQuantLinearArgs
+    from baracuda.quantize.linear_plans import SmoothQuantLinearDescriptor as SmoothQuantLinearDescriptor
+    from baracuda.quantize.linear_plans import SmoothQuantLinearPlan as SmoothQuantLinearPlan
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -254,6 +264,15 @@ _OPS = {
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.affine_plans": (
+        "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
+        "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "
+        "DequantizePerChannelBackward FakeQuantizePerChannel FakeQuantizePerChannelBackward FakeQuantizeLearnable "
+        "FakeQuantizeLearnableBackward QuantizePerToken QuantizePerTokenBackward DequantizePerToken "
+        "DequantizePerTokenBackward QuantizePerGroup QuantizePerGroupBackward DequantizePerGroup "
+        "DequantizePerGroupBackward DynamicRangeQuantize"
+    ),
+    "quantize.integer_plans": "W8A8Linear QuantizedLinearCodes MatmulInteger QLinearMatmul",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -300,6 +319,9 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {
+    word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS
+}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
@@ -328,6 +350,18 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention_backward",
     ),
     "attention.functions",
+)
+_LAZY |= dict.fromkeys(
+    (
+        "dequantize_linear",
+        "dynamic_quantize_linear",
+        "fake_quantize",
+        "matmul_integer",
+        "qlinear_matmul",
+        "quantize_linear",
+        "quantized_linear",
+    ),
+    "quantize.affine",
 )
 _LAZY |= dict.fromkeys(
     (
@@ -397,6 +431,7 @@ __all__ = [
     *_LAZY,
     *_MODULES,
     "ActivationKind",
+    "AffineKind",
     "ArchSku",
     "ArgReduceKind",
     "AttentionKind",
@@ -408,6 +443,8 @@ __all__ = [
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",
+    "DynamicRangeMode",
+    "DynamicRangeScope",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",

@@ -353,6 +353,12 @@ _SHAPES = {
     "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
+    "quantize_tensor": "x has any shape.",
+    "quantize_channels": "Negative axes count from the last.",
+    "quantize_tokens": "A token is a row along the last axis.",
+    "quantize_groups": "Groups are adjacent elements along the last axis.",
+    "quantized_linear": "The result has the shape of a with n for its last extent.",
+    "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",

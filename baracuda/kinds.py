@@ -654,6 +654,39 @@ class PerRowSampler(IntEnum):
     TOP_K_TOP_P = 3
 
 
+class AffineKind(IntEnum):
+    """Ops of affine quantisation. Numbers are ours."""
+
+    QUANTIZE_PER_TENSOR = 200
+    DEQUANTIZE_PER_TENSOR = 201
+    QUANTIZE_PER_CHANNEL = 202
+    DEQUANTIZE_PER_CHANNEL = 203
+    QUANTIZE_PER_TOKEN = 204
+    DEQUANTIZE_PER_TOKEN = 205
+    QUANTIZE_PER_GROUP = 206
+    DEQUANTIZE_PER_GROUP = 207
+    FAKE_QUANTIZE = 208
+    DYNAMIC_RANGE = 209
+    QUANTIZED_LINEAR = 210
+    INTEGER_PRODUCT = 211
+
+
+class DynamicRangeMode(IntEnum):
+    """SYMMETRIC ranges have zero point 0."""
+
+    SYMMETRIC = 0
+    ASYMMETRIC = 1
+
+
+class DynamicRangeScope(IntEnum):
+    """What shares a scale."""
+
+    TENSOR = 0
+    CHANNEL = 1
+    TOKEN = 2
+    GROUP = 3
+
+
 class SamplingKind(IntEnum):
     """Ops on distributions of tokens. Numbers from 200 up are ours."""
 

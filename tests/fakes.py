@@ -217,6 +217,14 @@ EXAMPLES = {
     "GgufDequantize": (bk.GgufBlockFormat.Q4_K, 512), "DequantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
     "TakeBlocks": (bk.GgufBlockFormat.Q4_K, 4, 3, 512),
     **dict.fromkeys(("QuantizeActivations", "QuantizeActivationsWide"), (3, 40)),
+    **dict.fromkeys(("QuantizePerTensor", "DequantizePerTensor", "FakeQuantize"), (12, 0.5, 3)),
+    "DequantizePerTensorBackward": (12, 0.5),
+    **dict.fromkeys(("QuantizePerChannel", "DequantizePerChannel", "FakeQuantizePerChannel"), ((2, 3, 4, 5), 1)),
+    "FakeQuantizeLearnable": ((2, 3, 4, 5), 1, -8, 7, 0.5),
+    **dict.fromkeys(("QuantizePerToken", "DequantizePerToken"), (3, 4)),
+    **dict.fromkeys(("QuantizePerGroup", "DequantizePerGroup"), (3, 8, 4)), "DynamicRangeQuantize": (3, 4),
+    "W8A8Linear": (3, 4, 5), "QuantizedLinearCodes": (3, 4, 5, 3, 1, 4, 1),
+    "MatmulInteger": (3, 4, 5, bk.DenseLayout.RRR, 3, 4), "QLinearMatmul": (3, 4, 5, bk.DenseLayout.RRR, 1, 1),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)
@@ -226,6 +234,7 @@ EXAMPLES = {
 }  # fmt: skip
 ELEMENTS = {
     "Bincount": bk.i32,
+    **dict.fromkeys(("W8A8Linear", "QuantizedLinearCodes", "MatmulInteger", "QLinearMatmul"), bk.s8),
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
     "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),

@@ -42,6 +42,9 @@ _RULE_PARAMETERS = {
     "masked": ("numel", "mask"), "sort": ("sort_axis",),
     "quantize_activations": ("kx", "dst_q8_1"), "take_blocks": ("format", "indices"), "quantize_blocks": ("format", "importance"),
     "dequantize_blocks": ("format", "x"),
+    "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
+    "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
+    "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
 }  # fmt: skip
 
 

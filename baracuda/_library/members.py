@@ -66,6 +66,23 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
         "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
     },
+    "AffineKind": {
+        "QUANTIZE_PER_TENSOR": "codes with one scale", "DEQUANTIZE_PER_TENSOR": "numbers of codes with one scale",
+        "QUANTIZE_PER_CHANNEL": "codes with a scale for each channel",
+        "DEQUANTIZE_PER_CHANNEL": "numbers of codes with a scale for each channel",
+        "QUANTIZE_PER_TOKEN": "codes with a scale for each row",
+        "DEQUANTIZE_PER_TOKEN": "numbers of codes with a scale for each row",
+        "QUANTIZE_PER_GROUP": "codes with a scale for each group of a row",
+        "DEQUANTIZE_PER_GROUP": "numbers of codes with a scale for each group of a row",
+        "FAKE_QUANTIZE": "the numbers nearest to x that have codes",
+        "DYNAMIC_RANGE": "codes with scales that follow from the values", "QUANTIZED_LINEAR": "a linear layer of codes",
+        "INTEGER_PRODUCT": "products of codes less their zero points",
+    },
+    "DynamicRangeMode": {"SYMMETRIC": "zero points are 0", "ASYMMETRIC": "ranges have zero points"},
+    "DynamicRangeScope": {
+        "TENSOR": "one scale", "CHANNEL": "a scale for each channel: not served", "TOKEN": "a scale for each row",
+        "GROUP": "a scale for each group of a row",
+    },
     "SamplingKind": {
         "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",
         "PENALTY": "logits after penalties, biases and masks",

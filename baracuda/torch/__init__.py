@@ -23,7 +23,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat
+from baracuda.torch import _attention, _autocast, _concat, _quantize
 from baracuda.torch._autograd import Differentiable
 from baracuda.torch._batches import batched
 
@@ -57,6 +57,8 @@ def __getattr__(name: str) -> Any:
         value = _concat.made(name, _operator, _promoted)
     elif name in _attention.NAMES:
         value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _quantize.NAMES:
+        value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -64,7 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_quantize.NAMES, "register"})
 
 
 def register() -> None:

@@ -39,6 +39,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    quantizing,
     random,
     reductions,
     rotary,
@@ -263,6 +264,9 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
     "dequantize_blocks": blocks.dequantize_blocks, "take_blocks": blocks.take_blocks,
     "quantize_activations": blocks.quantize_activations,
+    "quantize_tensor": quantizing.of_tensor, "quantize_channels": quantizing.of_channels,
+    "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
+    "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
