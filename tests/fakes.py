@@ -214,6 +214,7 @@ EXAMPLES = {
     **dict.fromkeys(("SampleTokens", "FilterTokens"), (2, 9, False, 0.5, 5, 0.5, 0.25)),
     "TypicalSampling": (2, 9, 0.5, 0.5), "ProcessLogits": (2, 9, 1, 1.5, 0.5, 0.25), "TokenBiasLists": (2, 9, 4),
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
+    "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)
@@ -228,6 +229,7 @@ ELEMENTS = {
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
     **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    **dict.fromkeys(("Nf4Mmvq", "Nf4MmvqMultiM"), bk.bf16),
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip
 PLANS = sorted(word for words in bk._OPS.values() for word in words.split())  # plans that launch an op

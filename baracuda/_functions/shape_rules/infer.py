@@ -38,6 +38,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    quantizing,
     random,
     reductions,
     rotary,
@@ -260,6 +261,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "codes": quantizing.of_codes,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
