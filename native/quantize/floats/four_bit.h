@@ -163,6 +163,7 @@ struct FourBitGemvJob {
     bool has_aligned_codes, has_aligned_vectors, has_one_block;  // for a step
     int64_t vectors;  // at most kVectors
     const T* y;
+    const T* bias;  // of the rows; null is zeros
     T* out;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
@@ -172,7 +173,8 @@ struct FourBitGemvJob {
         sums = team.sum(sums);
         for (int i = team.rank; i < kRows * kVectors; i += team.size) {
             const int64_t row = item * kRows + i / kVectors, m = i % kVectors;
-            if (m < vectors) out[m * w.n + row] = narrow<T>(pick(sums, i));
+            const float sum = bias == nullptr ? pick(sums, i) : pick(sums, i) + widen(bias[row]);
+            if (m < vectors) out[m * w.n + row] = narrow<T>(sum);
         }
     }
 
@@ -252,13 +254,14 @@ private:
 
 // At most kVectors vectors.
 template <int kVectors, FourBitLayout kLayout, class T>
-Status four_bit_gemv(const Launch& launch, const FourBitWeights& w, int64_t vectors, const T* y, T* out) {
+Status four_bit_gemv(const Launch& launch, const FourBitWeights& w, int64_t vectors, const T* y, T* out,
+                     const T* bias = nullptr) {
     using Job = FourBitGemvJob<T, kLayout, kVectors>;
     const bool flat = kLayout == FourBitLayout::kColumns;
     const bool whole_rows = w.k % (flat ? 2 * Job::kBytes : Job::kBytes) == 0;
     const bool has_one_block = w.block % Job::kStep == 0 && (!flat || w.k % Job::kStep == 0);
     Job job{w, whole_rows && is_aligned(w.codes, Job::kBytes),
-            w.k % kVectorLanes<T> == 0 && is_aligned(y, kVectorBytes), has_one_block, vectors, y, out};
+            w.k % kVectorLanes<T> == 0 && is_aligned(y, kVectorBytes), has_one_block, vectors, y, bias, out};
     const int64_t bytes = w.k / 2 * Job::kRows;
     return run_teams(launch, w.n / Job::kRows, bytes, job, true);
 }
