@@ -258,6 +258,10 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "quantize.floats": (
+        "EncodeFloats DecodeFloats QuantizeMx DequantizeMx SwizzleScales Quantize4Bit Dequantize4Bit Gemv4Bit "
+        "Quantize8BitBlocks Dequantize8BitBlocks QuantizeFp8 DequantizeFp8"
+    ),
     "quantize.nf4": "Nf4Dequantize Nf4Mmvq Nf4MmvqMultiM",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",

@@ -704,6 +704,16 @@ class MxFormat(IntEnum):
     MXINT8 = 5
     NVFP4 = 6
 
+    @property
+    def block(self) -> int:
+        """Elements with one scale."""
+        return 16 if self is MxFormat.NVFP4 else 32
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return 4 if self in (MxFormat.MXFP4, MxFormat.NVFP4) else 6 if "MXFP6" in self.name else 8
+
 
 class ScaleRule(IntEnum):
     """The exponent of an e8m0 scale, by the largest magnitude of the block."""

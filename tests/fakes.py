@@ -214,6 +214,11 @@ EXAMPLES = {
     **dict.fromkeys(("SampleTokens", "FilterTokens"), (2, 9, False, 0.5, 5, 0.5, 0.25)),
     "TypicalSampling": (2, 9, 0.5, 0.5), "ProcessLogits": (2, 9, 1, 1.5, 0.5, 0.25), "TokenBiasLists": (2, 9, 4),
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
+    **dict.fromkeys(("EncodeFloats", "DecodeFloats"), (12, bk.FloatFormat.E4M3)),
+    **dict.fromkeys(("QuantizeMx", "DequantizeMx"), (3, 64, bk.MxFormat.MXFP4)), "SwizzleScales": (3, 5),
+    **dict.fromkeys(("Quantize4Bit", "Dequantize4Bit", "Quantize8BitBlocks", "Dequantize8BitBlocks"), (100, 32)),
+    "Gemv4Bit": (3, 6, 8, 4), "QuantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
+    "DequantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
@@ -229,6 +234,7 @@ ELEMENTS = {
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
     **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    "SwizzleScales": bk.u8, "DequantizeFp8": bk.e4m3fn,
     **dict.fromkeys(("Nf4Mmvq", "Nf4MmvqMultiM"), bk.bf16),
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip

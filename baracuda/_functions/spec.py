@@ -30,6 +30,7 @@ PLAN_ONLY = (
     "gemm",
     "gemv",
     "nf4_gemv",
+    "swizzle_scales",  # baracuda.quantize.scales has both directions
     "grouped_gemm",
     "int4_",
     "loss_flce",

@@ -97,7 +97,7 @@ class Nf4MmvqMultiMDescriptor(Nf4DequantizeDescriptor):
 
     @property
     def kind(self) -> Any:
-        return _Vectors(self.m)
+        return next((each for each in _Vectors if type(self.m) is int and each == self.m), None)
 
 
 class Nf4MmvqMultiMPlan(_Nf4Plan):
@@ -105,5 +105,6 @@ class Nf4MmvqMultiMPlan(_Nf4Plan):
 
     __slots__ = ()
     op = "nf4_gemv_{kind}_{T}"
+    kind = FloatQuantizeKind.NF4_PRODUCT
     rows = tuple([f"nf4_gemv_m{m}_{{T}}" for m in _VECTORS])
     names: ClassVar = {**_Nf4Plan.names, "y": "activations"}
