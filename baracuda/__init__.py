@@ -72,6 +72,7 @@ from baracuda.kinds import (
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CodeBook,
     CrossEntropyTargetKind,
     DenseLayout,
     DynamicRangeMode,
@@ -79,6 +80,9 @@ from baracuda.kinds import (
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
+    FloatFormat,
+    FloatQuantizeKind,
+    Fp8Scaling,
     GatedActivationKind,
     ImageKind,
     IndexingKind,
@@ -86,6 +90,7 @@ from baracuda.kinds import (
     LossKind,
     LossReduction,
     MathPrecision,
+    MxFormat,
     NormalizationKind,
     OpCategory,
     PadMode,
@@ -98,6 +103,8 @@ from baracuda.kinds import (
     RotaryPairing,
     SamplerKind,
     SamplingKind,
+    ScaleLayout,
+    ScaleRule,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -273,6 +280,11 @@ _OPS = {
         "DequantizePerGroupBackward DynamicRangeQuantize"
     ),
     "quantize.integer_plans": "W8A8Linear QuantizedLinearCodes MatmulInteger QLinearMatmul",
+    "quantize.floats": (
+        "EncodeFloats DecodeFloats QuantizeMx DequantizeMx SwizzleScales Quantize4Bit Dequantize4Bit Gemv4Bit "
+        "Quantize8BitBlocks Dequantize8BitBlocks QuantizeFp8 DequantizeFp8"
+    ),
+    "quantize.nf4": "Nf4Dequantize Nf4Mmvq Nf4MmvqMultiM",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -319,9 +331,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
-_LAZY |= {
-    word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS
-}
+_LAZY |= {word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
@@ -439,6 +449,7 @@ __all__ = [
     "BaracudaError",
     "BinaryCmpKind",
     "BinaryKind",
+    "CodeBook",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",
@@ -451,6 +462,9 @@ __all__ = [
     "EmbeddingKind",
     "EpilogueKind",
     "ExportError",
+    "FloatFormat",
+    "FloatQuantizeKind",
+    "Fp8Scaling",
     "GatedActivationKind",
     "GgufBlockFormat",
     "ImageKind",
@@ -466,6 +480,7 @@ __all__ = [
     "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
+    "MxFormat",
     "NormalizationKind",
     "OpCategory",
     "PadMode",
@@ -478,6 +493,8 @@ __all__ = [
     "RotaryPairing",
     "SamplerKind",
     "SamplingKind",
+    "ScaleLayout",
+    "ScaleRule",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",

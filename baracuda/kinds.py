@@ -687,6 +687,91 @@ class DynamicRangeScope(IntEnum):
     GROUP = 3
 
 
+class FloatQuantizeKind(IntEnum):
+    """Ops on float-coded formats. Numbers from 200 up are ours."""
+
+    NF4_DEQUANTIZE = 220
+    NF4_PRODUCT = 221
+    FOUR_BIT_QUANTIZE = 222
+    FOUR_BIT_DEQUANTIZE = 223
+    FOUR_BIT_PRODUCT = 224
+    EIGHT_BIT_QUANTIZE = 225
+    EIGHT_BIT_DEQUANTIZE = 226
+    ENCODE_FLOATS = 227
+    DECODE_FLOATS = 228
+    MX_QUANTIZE = 229
+    MX_DEQUANTIZE = 230
+    SWIZZLE_SCALES = 231
+    FP8_QUANTIZE = 232
+    FP8_DEQUANTIZE = 233
+
+
+class CodeBook(IntEnum):
+    """Sixteen values in [-1, 1] that codes of four bits stand for."""
+
+    NF4 = 0
+    FP4 = 1
+
+
+class FloatFormat(IntEnum):
+    """Floats of 4, 6 and 8 bits, a byte each, in the low bits."""
+
+    E2M1 = 0
+    E2M3 = 1
+    E3M2 = 2
+    E4M3 = 3
+    E5M2 = 4
+    E4M3_FNUZ = 5
+    E5M2_FNUZ = 6
+    E8M0 = 7
+
+
+class MxFormat(IntEnum):
+    """Block formats: 32 elements with a scale of e8m0, or in NVFP4 16 elements with one of e4m3."""
+
+    MXFP4 = 0
+    MXFP6_E2M3 = 1
+    MXFP6_E3M2 = 2
+    MXFP8_E4M3 = 3
+    MXFP8_E5M2 = 4
+    MXINT8 = 5
+    NVFP4 = 6
+
+    @property
+    def block(self) -> int:
+        """Elements with one scale."""
+        return 16 if self is MxFormat.NVFP4 else 32
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return 4 if self in (MxFormat.MXFP4, MxFormat.NVFP4) else 6 if "MXFP6" in self.name else 8
+
+
+class ScaleRule(IntEnum):
+    """The exponent of an e8m0 scale, by the largest magnitude of the block."""
+
+    FLOOR = 0
+    CEIL = 1
+    ROUND = 2
+
+
+class ScaleLayout(IntEnum):
+    """The order of a matrix of scales in memory."""
+
+    LINEAR = 0
+    SWIZZLED_128X4 = 1
+
+
+class Fp8Scaling(IntEnum):
+    """The elements that share a scale."""
+
+    TENSOR = 0
+    ROWS = 1
+    GROUPS = 2
+    BLOCKS = 3
+
+
 class SamplingKind(IntEnum):
     """Ops on distributions of tokens. Numbers from 200 up are ours."""
 

@@ -179,7 +179,9 @@ class QuantizeCalls:
         element = self.arrays.element(x, "x")
         if element.is_float:
             if x_scale is not None or x_zero_point is not None:
-                raise InvalidProblemError(f"x has dtype {element}, whose scale follows from its rows: x_scale must be None")
+                raise InvalidProblemError(
+                    f"x has dtype {element}, whose scale follows from its rows: x_scale must be None"
+                )
             target = element if dtype is None else as_element(dtype, "dtype")
             x, x_scale = self.arrays.call("dynamic_range_quantize_per_token_sym_s8", x)
             x_scale = self.arrays.reshaped(x_scale, (math.prod(tuple(x_scale.shape)),))

@@ -31,6 +31,8 @@ PLAN_ONLY = (
     "ring_attention",
     "gemm",
     "gemv",
+    "nf4_gemv",
+    "swizzle_scales",  # baracuda.quantize.scales has both directions
     "grouped_gemm",
     "int4_",
     "loss_flce",

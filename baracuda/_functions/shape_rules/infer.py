@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,7 @@ from baracuda._functions.shape_rules import (
     bags,
     blocks,
     copies,
+    float_codes,
     gemm,
     indexing,
     losses,
@@ -46,7 +46,7 @@ from baracuda._functions.shape_rules import (
     searching,
     serving,
 )
-from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
+from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous, member
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._library.op_table import Row
 from baracuda.descriptor import MAX_RANK
@@ -57,7 +57,19 @@ from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.kinds import (
+    CodeBook,
+    EmbeddingBagMode,
+    FloatFormat,
+    Fp8Scaling,
+    IntEnum,
+    LossReduction,
+    MxFormat,
+    QuantileInterpolation,
+    ScaleLayout,
+    ScaleRule,
+    ScatterReduction,
+)
 
 
 def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -267,6 +279,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantize_tensor": quantizing.of_tensor, "quantize_channels": quantizing.of_channels,
     "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
+    "codes": float_codes.of_codes,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
@@ -314,12 +327,7 @@ def parameters(
 
 def _enum_value(kind: type[IntEnum], name: str, value: object) -> int:
     """The number of an enumeration's member, given as such or by its name in lower case."""
-    members = {member.name.lower(): member for member in kind}
-    if isinstance(value, kind):
-        return int(value)
-    if not isinstance(value, str) or value not in members:
-        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(members)}")
-    return int(members[value])
+    return int(member(kind, name, value))
 
 
 def _inverse(name: str, value: object) -> float:
@@ -336,6 +344,10 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
     "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
     "interpolation": functools.partial(_enum_value, QuantileInterpolation),
+    "book": functools.partial(_enum_value, CodeBook), "float_format": functools.partial(_enum_value, FloatFormat),
+    "mx_format": functools.partial(_enum_value, MxFormat), "scale_rule": functools.partial(_enum_value, ScaleRule),
+    "scale_layout": functools.partial(_enum_value, ScaleLayout),
+    "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
 }  # fmt: skip
 
 

@@ -58,7 +58,11 @@ def w8a8(draw, shape, kind="normal"):
     m, n, k = shape
     dtype = draw.other
     arrays = {"weight_q": codes(draw, (n, k), "i8", kind), "act_q": codes(draw, (m, k), "i8", kind)}
-    arrays |= {"scale_a": scales(draw, m, dtype), "scale_w": scales(draw, n, dtype), "y": draw.output((m, n), dtype=dtype)}
+    arrays |= {
+        "scale_a": scales(draw, m, dtype),
+        "scale_w": scales(draw, n, dtype),
+        "y": draw.output((m, n), dtype=dtype),
+    }
     return Problem({"m": m, "c_out": n, "k": k}, arrays)
 
 
@@ -177,7 +181,9 @@ def linear_case():
         "no_weight_zero": lambda d: linear(d, SHAPES["odd"], null=("weight_zero",)),
         "no_a_zero": lambda d: linear(d, SHAPES["odd"], null=("a_zero", "bias")),
     }  # fmt: skip
-    bad = bad_calls(("m", "n", "k"), ("a", "weight", "a_scale", "weight_scale", "y"), ("a_scale", "weight_scale", "a_zero", "bias"))
+    bad = bad_calls(
+        ("m", "n", "k"), ("a", "weight", "a_scale", "weight_scale", "y"), ("a_scale", "weight_scale", "a_zero", "bias")
+    )
     bad += counted(("a_scales", "a_zeros", "weight_scales", "weight_zeros"))
     bad += (Bad("activation", 2, r"activation is 9, must be 0", {"activation": 9}, can=2),)
     empty = {"m": 0, "a_scales": 1, "a_zeros": 1}
