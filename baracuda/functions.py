@@ -162,7 +162,8 @@ _ANNOTATIONS = {
     **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
-    "interpolation": "str | QuantileInterpolation",
+    "interpolation": "str | QuantileInterpolation", "scoring": "str | ExpertScoring",
+    "group_score": "str | ExpertGroupScore",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
@@ -353,6 +354,7 @@ _SHAPES = {
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
     "serving": "Operands have the shapes of the description.",
+    "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

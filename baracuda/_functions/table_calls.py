@@ -124,6 +124,8 @@ def _shape_rule(row: Row, arrays: Sequence[Argument]) -> str:
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
     if found is None and row.family in ("attention", "sampling"):
         return "serving"
+    if found is None and row.family == "moe":
+        return "experts"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

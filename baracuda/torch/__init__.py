@@ -41,7 +41,7 @@ _TYPES = {
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
-    "interpolation": "str",
+    "interpolation": "str", "scoring": "str", "group_score": "str",
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.

@@ -33,6 +33,7 @@ from baracuda._functions.shape_rules import (
     attention,
     bags,
     copies,
+    experts,
     gemm,
     indexing,
     losses,
@@ -55,7 +56,14 @@ from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.kinds import (
+    EmbeddingBagMode,
+    ExpertGroupScore,
+    ExpertScoring,
+    LossReduction,
+    QuantileInterpolation,
+    ScatterReduction,
+)
 
 
 def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -260,7 +268,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
-    "serving": serving.by_extents, "sort": _along_axis,
+    "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -329,6 +337,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
     "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
     "interpolation": functools.partial(_enum_value, QuantileInterpolation),
+    "scoring": functools.partial(_enum_value, ExpertScoring),
+    "group_score": functools.partial(_enum_value, ExpertGroupScore),
 }  # fmt: skip
 
 
