@@ -359,8 +359,10 @@ _SHAPES = {
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
-    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
-    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
+    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n). x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
+    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32. x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
     "matmul_backward": "a and b are those of matmul, dy has the shape of its result; gradients are summed over axes "
     "along which an operand was broadcast.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
