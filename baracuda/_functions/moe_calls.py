@@ -12,6 +12,11 @@ NAMES = ("moe",)
 # Activations of experts, and the function of the gate half of the gated ones.
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu", "glu": "sigmoid"}
 PLAIN = ("relu", "gelu", "gelu_tanh", "silu")
+# Functions that moe calls.
+CALLED = (
+    *("moe_route", "moe_sort", "moe_permute", "moe_combine", "grouped_linear", "linear", "mul", "add"),
+    *dict.fromkeys((*GATES.values(), *PLAIN)),
+)
 Call = Callable[..., Any]  # calls a function by its name
 
 

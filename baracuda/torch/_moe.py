@@ -8,14 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from baracuda._functions import moe_calls
-from baracuda._functions.moe_calls import NAMES
+from baracuda._functions.moe_calls import CALLED, NAMES
 
 
 def made(name: str, function: Callable[[str], Any]) -> Any:
     """A function of NAMES; `function` makes those of the op table."""
+    functions = {each: function(each) for each in CALLED}
 
     def call(called: str, *arrays: Any, **numbers: Any) -> Any:
-        return function(called)(*arrays, **numbers)
+        return functions[called](*arrays, **numbers)
 
     whole = getattr(moe_calls, name)
 
