@@ -22,10 +22,10 @@ BK_COLD inline Status require_positive(std::initializer_list<NamedExtent> extent
     return Status::kOk;
 }
 
-// Number of (token, slot) pairs, which indices of 32 bits count.
+// Number of (token, slot) pairs, which indices of 32 bits count. Operands beyond kMaxOperandBytes are refused as such.
 BK_COLD inline Status require_pairs(int64_t tokens, int64_t top_k) {
     const int64_t pairs = tokens * top_k;
-    if (pairs <= INT32_MAX) return Status::kOk;
+    if (pairs <= INT32_MAX || pairs > kMaxOperandBytes / static_cast<int64_t>(sizeof(int32_t))) return Status::kOk;
     return fail(Status::kUnsupported, "tokens * top_k is %lld, at most %d pairs are supported", static_cast<long long>(pairs),
                 INT32_MAX);
 }

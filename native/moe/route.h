@@ -251,8 +251,7 @@ BK_COLD inline Status require_routing(int32_t tokens, int32_t experts, int32_t t
     BK_TRY(require_non_negative({{"tokens", tokens}, {"experts", experts}}));
     BK_TRY(require_in("top_k", top_k, 0, experts));
     BK_TRY(require_in("scoring", scoring, 0, 2));
-    BK_TRY(require_in("renormalize", renormalize, 0, 1));
-    return require_pairs(tokens, top_k);
+    return require_in("renormalize", renormalize, 0, 1);
 }
 
 // One warp serves short rows.

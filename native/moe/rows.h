@@ -164,8 +164,7 @@ struct MoeCombine {
 
     Work work() const { return all_or_none(int64_t{tokens} * width); }
     Status check() const {
-        BK_TRY(require_non_negative({{"tokens", tokens}, {"top_k", top_k}, {"rows", rows}, {"width", width}}));
-        return require_pairs(tokens, top_k);
+        return require_non_negative({{"tokens", tokens}, {"top_k", top_k}, {"rows", rows}, {"width", width}});
     }
     Status run(const T* y, const int32_t* position, const float* weights, T* out, const Launch& launch) const {
         constexpr int kLanes = kVectorLanes<T>;
@@ -196,8 +195,7 @@ struct MoeCombineBackward {
 
     Work work() const { return all_or_none(std::max(int64_t{rows} * width, int64_t{tokens} * top_k)); }
     Status check() const {
-        BK_TRY(require_non_negative({{"tokens", tokens}, {"top_k", top_k}, {"rows", rows}, {"width", width}}));
-        return require_pairs(tokens, top_k);
+        return require_non_negative({{"tokens", tokens}, {"top_k", top_k}, {"rows", rows}, {"width", width}});
     }
     Status run(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                float* dweights, const Launch& launch) const {

@@ -27,6 +27,15 @@ struct PairSort {
         const Id id = ids[pair];
         return id >= 0 && static_cast<int64_t>(id) < experts ? static_cast<int32_t>(id) : -1;
     }
+    // Stores where the pair goes, `rank` being the number of the expert's pairs before it.
+    BK_HD void place(int64_t pair, int32_t e, int64_t rank) const {
+        const bool is_kept = e >= 0 && rank < capacity;
+        const int32_t to = is_kept ? offsets[e] + static_cast<int32_t>(rank) : -1;
+        position[pair] = to;
+        if (!is_kept) return;
+        order[to] = static_cast<int32_t>(pair);
+        expert_of[to] = e;
+    }
     BK_HD int32_t kept(int64_t count) const { return static_cast<int32_t>(count < capacity ? count : capacity); }
 };
 
@@ -50,7 +59,6 @@ struct MoeSort {
     size_t workspace_size() const { return sort_workspace(pairs(), experts); }
     Status run(const Id* ids, int32_t* order, int32_t* position, int32_t* expert_of, int32_t* counts, int32_t* offsets,
                const Launch& launch) const {
-        BK_TRY(require_workspace(launch, workspace_size()));
         const int64_t most = capacity == 0 ? INT32_MAX : capacity;
         return sort_pairs_by_expert(launch,
                                     PairSort<Id>{pairs(), experts, most, ids, order, position, expert_of, counts, offsets});

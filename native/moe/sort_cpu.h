@@ -20,15 +20,10 @@ Status sort_pairs_by_expert(const Launch&, const PairSort<Id>& s) {
     }
     for (int64_t i = 0; i < s.pairs; ++i) {
         const int32_t e = s.expert(i);
-        if (e < 0 || s.counts[e] >= s.capacity) {
-            s.position[i] = -1;
-            continue;
-        }
-        const int32_t to = s.offsets[e] + s.counts[e]++;
-        s.position[i] = to;
-        s.order[to] = static_cast<int32_t>(i);
-        s.expert_of[to] = e;
+        s.place(i, e, e < 0 ? 0 : s.counts[e]);
+        if (e >= 0) ++s.counts[e];
     }
+    for (int64_t e = 0; e < s.experts; ++e) s.counts[e] = s.kept(s.counts[e]);
     for (int64_t p = s.offsets[s.experts]; p < s.pairs; ++p) s.order[p] = s.expert_of[p] = -1;
     return Status::kOk;
 }

@@ -128,19 +128,39 @@ __global__ void __launch_bounds__(kScanThreads) scan_counters_kernel(PairSort<Id
 template <class Id>
 __global__ void __launch_bounds__(kSortThreads) place_pairs_kernel(PairSort<Id> s, Chunks chunks, uint32_t* counters) {
     visit_chunk(s, chunks, counters, [&](int64_t pair, int32_t expert, uint32_t rank) {
-        if (pair < 0) return;
-        if (expert < 0 || rank >= s.capacity) {
-            s.position[pair] = -1;
-            return;
-        }
-        const int32_t to = s.offsets[expert] + static_cast<int32_t>(rank);
-        s.position[pair] = to;
-        s.order[to] = static_cast<int32_t>(pair);
-        s.expert_of[to] = expert;
+        if (pair >= 0) s.place(pair, expert, rank);
     });
     const int64_t step = int64_t{gridDim.x} * kSortThreads;
     for (int64_t p = s.offsets[s.experts] + int64_t{blockIdx.x} * kSortThreads + threadIdx.x; p < s.pairs; p += step)
         s.order[p] = s.expert_of[p] = -1;
+}
+
+// The sort without a workspace, by one warp: the experts' counts are its counters.
+template <class Id>
+__global__ void __launch_bounds__(kScanThreads) sort_alone_kernel(PairSort<Id> s) {
+    __shared__ uint32_t shared[32];
+    auto* const counters = reinterpret_cast<uint32_t*>(s.counts);
+    const int thread = static_cast<int>(threadIdx.x);
+    for (int64_t e = thread; e < s.experts; e += kScanThreads) counters[e] = 0;
+    __syncthreads();
+    for (int64_t base = 0; thread < 32 && base < s.pairs; base += 32)
+        advance_counters(counters, 1, base + thread < s.pairs ? s.expert(base + thread) : -1);
+    __syncthreads();
+    for (int64_t e = thread; e < s.experts; e += kScanThreads) s.counts[e] = s.kept(counters[e]);
+    __syncthreads();
+    store_offsets(s.counts, s.experts, s.offsets, shared);
+    __syncthreads();
+    for (int64_t e = thread; e < s.experts; e += kScanThreads) counters[e] = 0;
+    __syncthreads();
+    for (int64_t base = 0; thread < 32 && base < s.pairs; base += 32) {
+        const int64_t pair = base + thread;
+        const int32_t expert = pair < s.pairs ? s.expert(pair) : -1;
+        const uint32_t rank = advance_counters(counters, 1, expert);
+        if (pair < s.pairs) s.place(pair, expert, rank);
+    }
+    __syncthreads();
+    for (int64_t e = thread; e < s.experts; e += kScanThreads) s.counts[e] = s.kept(counters[e]);
+    for (int64_t p = int64_t{s.offsets[s.experts]} + thread; p < s.pairs; p += kScanThreads) s.order[p] = s.expert_of[p] = -1;
 }
 
 template <class Id>
@@ -153,6 +173,8 @@ Status sort_pairs_by_expert(const Launch& launch, const PairSort<Id>& s) {
         return s.experts == 0 ? Status::kOk
                               : fill_bytes(launch, s.counts, 0, sizeof(int32_t) * static_cast<size_t>(s.experts));
     }
+    if (!workspace_holds(launch, sort_workspace(s.pairs, s.experts)))
+        return launch_kernel(launch, Grid{dim3(1), dim3(kScanThreads)}, sort_alone_kernel<Id>, s);
     const Chunks chunks = Chunks::of(s.pairs);
     Carver carver(launch.workspace);
     uint32_t* const counters = SortCounters::carve(&carver, s.pairs, s.experts).counters;
