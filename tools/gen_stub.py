@@ -29,6 +29,7 @@ from baracuda._functions.spec import Spec
 from baracuda.kinds import (
     EmbeddingBagMode, ExpertGroupScore, ExpertScoring, LossReduction, QuantileInterpolation, ScatterReduction,
 )
+from baracuda.quantize.formats import GgufBlockFormat
 
 # NumPy, PyTorch, CuPy and JAX arrays; a TensorRef; objects with DLPack, an array interface or a buffer; a number
 Array = Any

@@ -3,7 +3,7 @@
 
 A fault, such as an access to an illegal address, ends a process's CUDA context: every later call fails with the same
 error. The test after which the context is lost says so, and names the one before it, whose kernels may still have run.
-A worker of pytest-xdist then ends, so that a new process runs the tests left to it; alone, the later tests fail at once.
+A worker of pytest-xdist then ends, so that a new process runs the other tests; alone, the later tests fail at once.
 """
 
 import os
