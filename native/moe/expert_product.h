@@ -12,8 +12,7 @@
 #include <type_traits>
 
 #include "core/abi/launch.h"
-#include "core/codec/gguf_k.h"
-#include "core/codec/gguf_legacy.h"
+#include "core/codec/formats.h"
 #include "core/types/dtype.h"
 #include "moe/checks.h"
 
@@ -40,15 +39,15 @@ BK_HD void with_format(WeightFormat format, const Body& body) {
     }
 }
 
-inline int64_t block_values(WeightFormat format) {
-    int64_t values = 1;
-    with_format(format, [&](auto codec) { values = decltype(codec)::kBlock; });
-    return values;
+// Values and bytes of a block; 0 of numbers that name no format.
+inline codec::BlockSize block_of(WeightFormat format) {
+    constexpr int32_t kGgmlTypes[] = {8, 12, 10, 11, 13, 14};
+    const auto number = static_cast<int32_t>(format);
+    return number < 0 || number > 5 ? codec::BlockSize{0, 0} : codec::BlockSize::of(kGgmlTypes[number]);
 }
 inline int64_t row_bytes_of(WeightFormat format, int64_t k) {
-    int64_t bytes = 0;
-    with_format(format, [&](auto codec) { bytes = k / decltype(codec)::kBlock * decltype(codec)::kBytes; });
-    return bytes;
+    const codec::BlockSize block = block_of(format);
+    return block.values == 0 ? 0 : k / block.values * block.bytes;
 }
 
 struct ExpertProduct {
@@ -82,7 +81,7 @@ BK_COLD inline Status require_product(int32_t num_experts, int32_t topk, int32_t
 
 BK_COLD inline Status require_format(int32_t gguf_dtype, int32_t size_k) {
     if (gguf_dtype < 0 || gguf_dtype > 5) return fail(Status::kUnsupported, "gguf_dtype is %d, must be in [0, 5]", gguf_dtype);
-    const int64_t block = block_values(static_cast<WeightFormat>(gguf_dtype));
+    const int64_t block = block_of(static_cast<WeightFormat>(gguf_dtype)).values;
     if (size_k % block == 0) return Status::kOk;
     return fail(Status::kInvalidProblem, "size_k is %d, must be a multiple of %lld, the values of a block", size_k,
                 static_cast<long long>(block));

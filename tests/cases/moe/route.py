@@ -5,7 +5,7 @@ import numpy as np
 
 from tools.oracle.numerics import round_to
 
-from ..model import Array, Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 SCORING = ("softmax", "sigmoid", "topk_softmax")
 RULES = {
@@ -296,4 +296,4 @@ CASES = (
     ),
 )  # fmt: skip
 
-__all__ = ["CASES", "Array", "sorted_pairs"]
+
