@@ -135,6 +135,7 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
+    from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
     from baracuda.loss.fused import (
@@ -219,6 +220,9 @@ _OPS = {
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "attention.hyper_connections": "HyperConnection",
+    "experts.plans": (
+        "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
+    ),
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -361,6 +365,7 @@ _LAZY |= dict.fromkeys(
     ),
     "attention.functions",
 )
+_LAZY["moe"] = "experts.functions"
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",

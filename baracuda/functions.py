@@ -162,7 +162,8 @@ _ANNOTATIONS = {
     **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
-    "interpolation": "str | QuantileInterpolation",
+    "interpolation": "str | QuantileInterpolation", "scoring": "str | ExpertScoring",
+    "group_score": "str | ExpertGroupScore",
     "format": "str | int | GgufBlockFormat",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
@@ -361,12 +362,15 @@ _SHAPES = {
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
+    "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
-    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
-    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
+    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n). x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
+    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32. x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
     "matmul_backward": "a and b are those of matmul, dy has the shape of its result; gradients are summed over axes "
     "along which an operand was broadcast.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",

@@ -369,6 +369,36 @@ class QuantileInterpolation(IntEnum):
     NEAREST = 4
 
 
+class ExpertScoring(IntEnum):
+    """How scores of experts follow from logits."""
+
+    SOFTMAX = 0
+    SIGMOID = 1
+    TOPK_SOFTMAX = 2
+
+
+class ExpertGroupScore(IntEnum):
+    """The value of a group of experts."""
+
+    MAX = 0
+    SUM_OF_TOP_2 = 1
+
+
+class MoeKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
+    SCALAR_GGUF = 0
+    WMMA = 1
+    WMMA_GGUF = 2
+    ROUTE = 200
+    ROUTE_BACKWARD = 201
+    SORT = 202
+    PERMUTE = 203
+    PERMUTE_BACKWARD = 204
+    COMBINE = 205
+    COMBINE_BACKWARD = 206
+
+
 class IndexingKind(IntEnum):
     """Numbers from 200 up are ours."""
 

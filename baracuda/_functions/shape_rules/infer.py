@@ -33,6 +33,7 @@ from baracuda._functions.shape_rules import (
     bags,
     blocks,
     copies,
+    experts,
     float_codes,
     gemm,
     indexing,
@@ -60,6 +61,8 @@ from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import (
     CodeBook,
     EmbeddingBagMode,
+    ExpertGroupScore,
+    ExpertScoring,
     FloatFormat,
     Fp8Scaling,
     IntEnum,
@@ -281,6 +284,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
     "serving": serving.by_extents, "sort": _along_axis,
+    "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -348,6 +352,8 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "mx_format": functools.partial(_enum_value, MxFormat), "scale_rule": functools.partial(_enum_value, ScaleRule),
     "scale_layout": functools.partial(_enum_value, ScaleLayout),
     "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
+    "scoring": functools.partial(_enum_value, ExpertScoring),
+    "group_score": functools.partial(_enum_value, ExpertGroupScore),
 }  # fmt: skip
 
 
