@@ -283,7 +283,6 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
-    "serving": serving.by_extents, "sort": _along_axis,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
