@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.kinds import ExpertGroupScore, ExpertScoring, MoeKind, OpCategory
+from baracuda.kinds import ExpertGroupScore, ExpertScoring, OpCategory, RoutingKind
 from baracuda.plan import Plan
 
 
@@ -42,7 +42,7 @@ class MoeRoutePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_route_{T}"
-    kind = MoeKind.ROUTE
+    kind = RoutingKind.ROUTE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ class MoeRouteBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_route_backward_{T}"
-    kind = MoeKind.ROUTE_BACKWARD
+    kind = RoutingKind.ROUTE_BACKWARD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class MoeSortPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_sort_{T}"
-    kind = MoeKind.SORT
+    kind = RoutingKind.SORT
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class MoePermutePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_permute_{T}"
-    kind = MoeKind.PERMUTE
+    kind = RoutingKind.PERMUTE
 
 
 class _RowsDescriptor(Descriptor):
@@ -134,7 +134,7 @@ class MoePermuteBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_permute_backward_{T}"
-    kind = MoeKind.PERMUTE_BACKWARD
+    kind = RoutingKind.PERMUTE_BACKWARD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +152,7 @@ class MoeCombinePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_combine_{T}"
-    kind = MoeKind.COMBINE
+    kind = RoutingKind.COMBINE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,4 +170,4 @@ class MoeCombineBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_combine_backward_{T}"
-    kind = MoeKind.COMBINE_BACKWARD
+    kind = RoutingKind.COMBINE_BACKWARD
