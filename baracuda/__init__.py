@@ -80,6 +80,8 @@ from baracuda.kinds import (
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
+    ExpertGroupScore,
+    ExpertScoring,
     FloatFormat,
     FloatQuantizeKind,
     Fp8Scaling,
@@ -90,6 +92,7 @@ from baracuda.kinds import (
     LossKind,
     LossReduction,
     MathPrecision,
+    MoeKind,
     MxFormat,
     NormalizationKind,
     OpCategory,
@@ -101,6 +104,7 @@ from baracuda.kinds import (
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
+    RoutingKind,
     SamplerKind,
     SamplingKind,
     ScaleLayout,
@@ -223,6 +227,7 @@ _OPS = {
     "experts.plans": (
         "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
     ),
+    "experts.products": "Moe",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -473,6 +478,8 @@ __all__ = [
     "GatedActivationKind",
     "GgufBlockFormat",
     "ImageKind",
+    "ExpertGroupScore",
+    "ExpertScoring",
     "IndexingKind",
     "IndexOutOfRangeError",
     "InternalError",
@@ -486,6 +493,7 @@ __all__ = [
     "MathPrecision",
     "MisalignedOperandError",
     "MxFormat",
+    "MoeKind",
     "NormalizationKind",
     "OpCategory",
     "PadMode",
@@ -497,6 +505,7 @@ __all__ = [
     "QuantizeKind",
     "RotaryPairing",
     "SamplerKind",
+    "RoutingKind",
     "SamplingKind",
     "ScaleLayout",
     "ScaleRule",

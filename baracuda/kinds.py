@@ -385,11 +385,16 @@ class ExpertGroupScore(IntEnum):
 
 
 class MoeKind(IntEnum):
-    """Numbers from 200 up are ours."""
+    """Products of MoePlan."""
 
     SCALAR_GGUF = 0
     WMMA = 1
     WMMA_GGUF = 2
+
+
+class RoutingKind(IntEnum):
+    """Ops of a mixture of experts beside its products."""
+
     ROUTE = 200
     ROUTE_BACKWARD = 201
     SORT = 202

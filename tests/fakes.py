@@ -231,6 +231,10 @@ EXAMPLES = {
     "Gemv4Bit": (3, 6, 8, 4), "QuantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "DequantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
+    "Moe": (bk.MoeKind.WMMA, 6, 4, 2, 8, 5), "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
+    "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
+    "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),
+    **dict.fromkeys(("MoePermuteBackward", "MoeCombine"), (6, 2, 12, 8)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)

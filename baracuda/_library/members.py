@@ -121,6 +121,21 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "TENSOR": "one scale", "CHANNEL": "a scale for each channel: not served", "TOKEN": "a scale for each row",
         "GROUP": "a scale for each group of a row",
     },
+    "ExpertScoring": {
+        "SOFTMAX": "probabilities of all experts", "SIGMOID": "each expert by itself",
+        "TOPK_SOFTMAX": "logits, and probabilities of the chosen experts",
+    },
+    "ExpertGroupScore": {"MAX": "the largest score of a group", "SUM_OF_TOP_2": "the sum of its two largest scores"},
+    "MoeKind": {
+        "SCALAR_GGUF": "f32 rows, GGUF matrices", "WMMA": "16-bit rows and matrices",
+        "WMMA_GGUF": "16-bit rows, GGUF matrices",
+    },
+    "RoutingKind": {
+        "ROUTE": "experts of tokens and their weights", "ROUTE_BACKWARD": "gradient of the logits",
+        "SORT": "pairs of tokens and slots by expert", "PERMUTE": "rows of tokens in this order",
+        "PERMUTE_BACKWARD": "sums of each token's rows", "COMBINE": "weighted sums of each token's rows",
+        "COMBINE_BACKWARD": "gradients of rows and weights",
+    },
     "SamplingKind": {
         "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",
         "PENALTY": "logits after penalties, biases and masks",

@@ -11,7 +11,7 @@ import dataclasses
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.kinds import ExpertGroupScore, ExpertScoring, MoeKind, OpCategory
+from baracuda.kinds import ExpertGroupScore, ExpertScoring, OpCategory, RoutingKind
 from baracuda.plan import Plan
 
 
@@ -43,7 +43,7 @@ class MoeRoutePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_route_{T}"
-    kind = MoeKind.ROUTE
+    kind = RoutingKind.ROUTE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class MoeRouteBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_route_backward_{T}"
-    kind = MoeKind.ROUTE_BACKWARD
+    kind = RoutingKind.ROUTE_BACKWARD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +89,7 @@ class MoeSortPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_sort_{T}"
-    kind = MoeKind.SORT
+    kind = RoutingKind.SORT
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class MoePermutePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_permute_{T}"
-    kind = MoeKind.PERMUTE
+    kind = RoutingKind.PERMUTE
 
 
 class _RowsDescriptor(Descriptor):
@@ -135,7 +135,7 @@ class MoePermuteBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_permute_backward_{T}"
-    kind = MoeKind.PERMUTE_BACKWARD
+    kind = RoutingKind.PERMUTE_BACKWARD
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +153,7 @@ class MoeCombinePlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_combine_{T}"
-    kind = MoeKind.COMBINE
+    kind = RoutingKind.COMBINE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,4 +171,4 @@ class MoeCombineBackwardPlan(_MoePlan):
 
     __slots__ = ()
     op = "moe_combine_backward_{T}"
-    kind = MoeKind.COMBINE_BACKWARD
+    kind = RoutingKind.COMBINE_BACKWARD

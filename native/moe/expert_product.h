@@ -69,50 +69,44 @@ struct ExpertProduct {
 };
 
 // Positions of expert e are offsets[e] to offsets[e + 1]; counts and offsets are stored, by a histogram of expert_of.
-Status product_by_segments(const Launch& launch, const ExpertProduct& product, int32_t* counts, int32_t* offsets);
+inline Status product_by_segments(const Launch& launch, const ExpertProduct& product, int32_t* counts, int32_t* offsets);
 
 // Each position by itself: expert_of needs no order. x and out are f32.
-Status product_by_positions(const Launch& launch, const ExpertProduct& product);
+inline Status product_by_positions(const Launch& launch, const ExpertProduct& product);
 
-BK_COLD inline Status require_product(int32_t num_experts, int32_t topk, int32_t size_m, int32_t size_n, int32_t size_k) {
-    return require_positive(
-        {{"num_experts", num_experts}, {"topk", topk}, {"size_m", size_m}, {"size_n", size_n}, {"size_k", size_k}});
-}
-
-BK_COLD inline Status require_format(int32_t gguf_dtype, int32_t size_k) {
-    if (gguf_dtype < 0 || gguf_dtype > 5) return fail(Status::kUnsupported, "gguf_dtype is %d, must be in [0, 5]", gguf_dtype);
-    const int64_t block = block_of(static_cast<WeightFormat>(gguf_dtype)).values;
-    if (size_k % block == 0) return Status::kOk;
-    return fail(Status::kInvalidProblem, "size_k is %d, must be a multiple of %lld, the values of a block", size_k,
-                static_cast<long long>(block));
-}
-
-template <class T, bool kIsGguf>
-struct SegmentedProduct {
-    int32_t num_experts, topk, size_m, size_n, size_k, mode;  // is_prefill, which changes nothing, or gguf_dtype
+// Extents of a product, and its operands but for weights and results.
+struct ProductExtents {
+    int32_t num_experts, topk, size_m, size_n, size_k;
 
     int64_t tokens() const { return ceil_div<int64_t>(size_m, topk > 0 ? topk : 1); }
     int64_t offset_count() const { return int64_t{num_experts} + 1; }
-    WeightFormat format() const { return kIsGguf ? static_cast<WeightFormat>(mode) : WeightFormat::kDense; }
-    int64_t row_bytes() const { return kIsGguf ? row_bytes_of(format(), size_k) : int64_t{size_k} * sizeof(T); }
-    Work work() const { return Work::kAll; }
-    Status check() const {
-        BK_TRY(require_product(num_experts, topk, size_m, size_n, size_k));
-        if (topk > num_experts)
-            return fail(Status::kInvalidProblem, "topk is %d, must be <= num_experts, %d", topk, num_experts);
-        return kIsGguf ? require_format(mode, size_k) : Status::kOk;
+    Status check_extents() const {
+        return require_positive(
+            {{"num_experts", num_experts}, {"topk", topk}, {"size_m", size_m}, {"size_n", size_n}, {"size_k", size_k}});
     }
-    Status multiply(const T* input, const void* weights, const int32_t* sorted_token_ids, const int32_t* expert_ids,
-                    const float* topk_weights, void* output, int32_t* expert_counts, int32_t* expert_offsets,
-                    const Launch& launch) const {
+    Status check_segments() const {
+        BK_TRY(check_extents());
+        if (topk <= num_experts) return Status::kOk;
+        return fail(Status::kInvalidProblem, "topk is %d, must be <= num_experts, %d", topk, num_experts);
+    }
+    Status check_format(int32_t gguf_dtype) const {
+        const int64_t block = block_of(static_cast<WeightFormat>(gguf_dtype)).values;
+        if (block == 0) return fail(Status::kUnsupported, "gguf_dtype is %d, must be in [0, 5]", gguf_dtype);
+        if (size_k % block == 0) return Status::kOk;
+        return fail(Status::kInvalidProblem, "size_k is %d, must be a multiple of %lld, the values of a block", size_k,
+                    static_cast<long long>(block));
+    }
+    template <class T, class Out>
+    ExpertProduct product(const T* input, const void* weights, WeightFormat format, const int32_t* ids,
+                          const int32_t* expert_ids, const float* topk_weights, Out* output) const {
         ExpertProduct p{};
         p.x = input;
         p.weights = weights;
         p.out = output;
         p.x_type = kRowType<T>;
-        p.out_type = kIsGguf ? RowType::kF32 : kRowType<T>;
-        p.format = format();
-        p.ids = sorted_token_ids;
+        p.out_type = kRowType<Out>;
+        p.format = format;
+        p.ids = ids;
         p.expert_of = expert_ids;
         p.topk_weights = topk_weights;
         p.experts = num_experts;
@@ -120,59 +114,79 @@ struct SegmentedProduct {
         p.m = size_m;
         p.n = size_n;
         p.k = size_k;
-        p.row_bytes = row_bytes();
-        return product_by_segments(launch, p, expert_counts, expert_offsets);
+        p.row_bytes = format == WeightFormat::kDense ? int64_t{size_k} * static_cast<int64_t>(sizeof(T))
+                                                     : row_bytes_of(format, size_k);
+        return p;
     }
 };
 
 template <class T>
-struct MoeWmma : SegmentedProduct<T, false> {
+struct MoeWmma {
+    int32_t num_experts, topk, size_m, size_n, size_k, is_prefill;
+
+    ProductExtents extents() const { return {num_experts, topk, size_m, size_n, size_k}; }
+    int64_t tokens() const { return extents().tokens(); }
+    int64_t offset_count() const { return extents().offset_count(); }
+    Work work() const { return Work::kAll; }
+    size_t workspace_size() const { return 0; }
+    Status check() const { return extents().check_segments(); }
     Status run(const T* input, const T* weights, const int32_t* sorted_token_ids, const int32_t* expert_ids,
                const float* topk_weights, T* output, int32_t* expert_counts, int32_t* expert_offsets,
                const Launch& launch) const {
-        return this->multiply(input, weights, sorted_token_ids, expert_ids, topk_weights, output, expert_counts, expert_offsets,
-                              launch);
+        return product_by_segments(
+            launch, extents().product(input, weights, WeightFormat::kDense, sorted_token_ids, expert_ids, topk_weights, output),
+            expert_counts, expert_offsets);
     }
 };
 
 template <class T>
-struct MoeWmmaGguf : SegmentedProduct<T, true> {
+struct MoeWmmaGguf {
+    int32_t num_experts, topk, size_m, size_n, size_k, gguf_dtype;
+
+    ProductExtents extents() const { return {num_experts, topk, size_m, size_n, size_k}; }
+    int64_t tokens() const { return extents().tokens(); }
+    int64_t offset_count() const { return extents().offset_count(); }
+    Work work() const { return Work::kAll; }
+    size_t workspace_size() const { return 0; }
+    WeightFormat format() const { return static_cast<WeightFormat>(gguf_dtype); }
+    int64_t row_bytes() const { return row_bytes_of(format(), size_k); }
+    Status check() const {
+        BK_TRY(extents().check_segments());
+        return extents().check_format(gguf_dtype);
+    }
     Status run(const T* input, const uint8_t* weights, const int32_t* sorted_token_ids, const int32_t* expert_ids,
                const float* topk_weights, float* output, int32_t* expert_counts, int32_t* expert_offsets,
                const Launch& launch) const {
-        return this->multiply(input, weights, sorted_token_ids, expert_ids, topk_weights, output, expert_counts, expert_offsets,
-                              launch);
+        return product_by_segments(
+            launch, extents().product(input, weights, format(), sorted_token_ids, expert_ids, topk_weights, output), expert_counts,
+            expert_offsets);
     }
 };
 
 struct MoeScalarGguf {
     int32_t num_experts, topk, size_m, size_n, size_k, gguf_dtype;
 
-    int64_t tokens() const { return ceil_div<int64_t>(size_m, topk > 0 ? topk : 1); }
-    int64_t row_bytes() const { return row_bytes_of(static_cast<WeightFormat>(gguf_dtype), size_k); }
+    ProductExtents extents() const { return {num_experts, topk, size_m, size_n, size_k}; }
+    int64_t tokens() const { return extents().tokens(); }
     Work work() const { return Work::kAll; }
+    size_t workspace_size() const { return 0; }
+    WeightFormat format() const { return static_cast<WeightFormat>(gguf_dtype); }
+    int64_t row_bytes() const { return row_bytes_of(format(), size_k); }
     Status check() const {
-        BK_TRY(require_product(num_experts, topk, size_m, size_n, size_k));
-        return require_format(gguf_dtype, size_k);
+        BK_TRY(extents().check_extents());
+        return extents().check_format(gguf_dtype);
     }
     Status run(const float* inputs, const uint8_t* weights, const int32_t* sorted_token_ids, const int32_t* expert_ids,
                const float* topk_weights, float* outputs, const Launch& launch) const {
-        ExpertProduct p{};
-        p.x = inputs;
-        p.weights = weights;
-        p.out = outputs;
-        p.format = static_cast<WeightFormat>(gguf_dtype);
-        p.ids = sorted_token_ids;
-        p.expert_of = expert_ids;
-        p.topk_weights = topk_weights;
-        p.experts = num_experts;
-        p.topk = topk;
-        p.m = size_m;
-        p.n = size_n;
-        p.k = size_k;
-        p.row_bytes = row_bytes();
-        return product_by_positions(launch, p);
+        return product_by_positions(
+            launch, extents().product(inputs, weights, format(), sorted_token_ids, expert_ids, topk_weights, outputs));
     }
 };
 
 }  // namespace bk::moe
+
+#if BK_CUDA
+#include "moe/expert_product_cuda.cuh"
+#else
+#include "moe/expert_product_cpu.h"
+#endif

@@ -163,6 +163,13 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "process_logits": ({**_TOKENS, "bias": (16,)}, {}),
     "token_bias_lists": ({**_TOKENS, "bias": (3, 5)}, {}),
     "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
+    "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
+    "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
+    "moe_sort": ({}, {"experts": 4}),
+    "moe_permute": ({"x": (3, 4)}, {}), "moe_permute_backward": ({"dy": (6, 4)}, {}),
+    "moe_combine": ({"y": (6, 4), "weights": (3, 2)}, {}),
+    "moe_combine_backward": ({"dout": (3, 4), "y": (6, 4), "weights": (3, 2)}, {}),
+    **{f"grouped_linear{end}": ({"x": (5, 4), "weight": (3, 2, 4), "dy": (5, 2)}, {}) for end in ("", "_backward")},
     "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
@@ -190,6 +197,11 @@ INDICES = {
     **{(f"{name}quantile_backward", end): [3, 1] for name in ("", "nan") for end in ("lower", "upper")},
     ("topk_backward", "indices"): [[3, 1], [0, 2], [2, 1]], ("topk_segments", "offsets"): [0, 3, 5],
     ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
+    **{(f"grouped_linear{end}", "offsets"): [0, 2, 2, 5] for end in ("", "_backward")},
+    ("moe_sort", "ids"): [[1, 3], [0, 1], [3, -1]], ("moe_route_backward", "ids"): [[1, 3], [0, 7], [5, 2]],
+    **{(f"moe_{name}{end}", "order"): [2, 0, 3, 1, 4, -1] for name in ("permute", "combine") for end in ("", "_backward")},
+    **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
+       for end in ("", "_backward")},
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],

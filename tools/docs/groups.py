@@ -26,6 +26,7 @@ TITLES = {
     "image": "Image",
     "indexing": "Indexing",
     "loss": "Losses",
+    "moe": "Mixtures of experts",
     "norm": "Normalization",
     "quantize": "Quantised weights",
     "random": "Random numbers",

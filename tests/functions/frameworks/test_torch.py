@@ -68,7 +68,9 @@ def test_an_operator_is_its_function(name):
 OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIENTS} | {"matmul": ["a", "b"]}
 # Gradients of logits have a test of their own (test_ctc_loss); functions without float64, or with float32 results,
 # cannot be compared with finite differences.
-UNCHECKED = ("ctc_loss", "ctc_loss_forward", "grouped_gemm")
+UNCHECKED = (
+    *("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear", "moe_route", "moe_permute", "moe_combine"),
+)
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n
              and n not in UNCHECKED]  # fmt: skip

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of experts on the CPU: rows are gathered and weights decoded as panels are packed, in f32. One text for all dtypes
 // and formats, since a panel's run of elements is read by one switch.
+#pragma once
+
 #include "gemm/cpu/matmul_decode_cpu.h"
 #include "moe/expert_product.h"
 
 namespace bk::moe {
-namespace {
 
 template <class E>
 BK_HD void widen_run(const void* from, int64_t first, int64_t count, float* to) {
@@ -73,14 +74,12 @@ struct SegmentReads {
     ScratchRows scratch_rows() const { return {}; }
 };
 
-Status multiply_segment(const ExpertProduct& p, int64_t expert, int64_t begin, int64_t end) {
+inline Status multiply_segment(const ExpertProduct& p, int64_t expert, int64_t begin, int64_t end) {
     if (begin >= end) return Status::kOk;
     return multiply_read(Launch{}, SegmentReads{&p, expert, begin, end - begin, p.n, p.k});
 }
 
-}  // namespace
-
-Status product_by_segments(const Launch&, const ExpertProduct& p, int32_t* counts, int32_t* offsets) {
+inline Status product_by_segments(const Launch&, const ExpertProduct& p, int32_t* counts, int32_t* offsets) {
     std::fill_n(counts, p.experts, 0);
     for (int64_t i = 0; i < p.m; ++i)
         if (const int32_t e = p.expert_of[i]; e >= 0 && e < p.experts) ++counts[e];
@@ -90,7 +89,7 @@ Status product_by_segments(const Launch&, const ExpertProduct& p, int32_t* count
     return Status::kOk;
 }
 
-Status product_by_positions(const Launch&, const ExpertProduct& p) {
+inline Status product_by_positions(const Launch&, const ExpertProduct& p) {
     for (int64_t begin = 0, end; begin < p.m; begin = end) {
         const int32_t e = p.expert_of[begin];
         for (end = begin + 1; end < p.m && p.expert_of[end] == e;) ++end;

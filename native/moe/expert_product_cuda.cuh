@@ -2,6 +2,8 @@
 // Products of experts on the GPU. Segments: tensor-core tiles of 64 positions of an expert by 64 columns, with rows of A
 // gathered by cp.async and weights copied, or decoded into shared memory; results are scattered. Positions: a warp for each
 // result, on f32 rows.
+#pragma once
+
 #include "core/abi/launch_cuda.h"
 #include "core/collectives/shuffle.cuh"
 #include "gemm/tiled/matmul_mma.cuh"
@@ -9,9 +11,8 @@
 #include "moe/sort_cuda.cuh"
 
 namespace bk::moe {
-namespace {
 
-constexpr int kSide = 64, kCountThreads = 256, kPositionWarps = 8;
+constexpr int kSide = 64, kHistogramThreads = 256, kPositionWarps = 8;
 
 // A thread's share of loading tiles of gathered rows; rows of no id are zeros.
 template <class E>
@@ -176,17 +177,19 @@ __global__ void __launch_bounds__(kMatmulThreads)
 }
 
 // Each range of equal adjacent experts adds its length at once.
-__global__ void __launch_bounds__(kCountThreads) count_experts_kernel(ExpertProduct p, uint32_t* counts) {
-    const int64_t i = int64_t{blockIdx.x} * kCountThreads + threadIdx.x;
+template <class Count>
+__global__ void __launch_bounds__(kHistogramThreads) count_experts_kernel(ExpertProduct p, Count* counts) {
+    const int64_t i = int64_t{blockIdx.x} * kHistogramThreads + threadIdx.x;
     if (i >= p.m) return;
     const int32_t e = p.expert_of[i];
     if (e < 0 || e >= p.experts) return;
     const bool begins = i == 0 || p.expert_of[i - 1] != e, ends = i + 1 == p.m || p.expert_of[i + 1] != e;
-    const uint32_t change = (ends ? static_cast<uint32_t>(i) + 1 : 0) - (begins ? static_cast<uint32_t>(i) : 0);
+    const Count change = (ends ? static_cast<Count>(i) + 1 : 0) - (begins ? static_cast<Count>(i) : 0);
     if (change != 0) atomicAdd(counts + e, change);
 }
 
-__global__ void __launch_bounds__(kScanThreads) scan_counts_kernel(const int32_t* counts, int64_t experts, int32_t* offsets) {
+template <class Count>
+__global__ void __launch_bounds__(kScanThreads) scan_counts_kernel(const Count* counts, int64_t experts, Count* offsets) {
     __shared__ uint32_t shared[32];
     store_offsets(counts, experts, offsets, shared);
 }
@@ -209,13 +212,15 @@ Status launch_segments(const Launch& launch, const ExpertProduct& p, const int32
 }
 
 // A warp computes one result.
-__global__ void __launch_bounds__(kPositionWarps * 32) positions_kernel(const __grid_constant__ ExpertProduct p, int64_t tiles_n) {
+template <class Row>
+__global__ void __launch_bounds__(kPositionWarps * 32)
+    positions_kernel(const __grid_constant__ ExpertProduct p, int64_t tiles_n) {
     const int64_t position = blockIdx.x / tiles_n;
     const int64_t j = blockIdx.x % tiles_n * kPositionWarps + threadIdx.x / 32;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int32_t id = p.ids[position], e = p.expert_of[position];
     if (j >= p.n || e < 0 || e >= p.experts || !p.has(id)) return;
-    const float* const x = static_cast<const float*>(p.x) + p.row_of(id) * p.k;
+    const Row* const x = static_cast<const Row*>(p.x) + p.row_of(id) * p.k;
     const uint8_t* const row = p.weight_row(e, j);
     float sum = 0;
     with_format(p.format, [&](auto codec) {
@@ -223,31 +228,29 @@ __global__ void __launch_bounds__(kPositionWarps * 32) positions_kernel(const __
         for (int64_t k = lane * 4; k < p.k; k += 128) {
             float four[4];
             codec::values4<Format>(row + k / Format::kBlock * Format::kBytes, static_cast<int>(k % Format::kBlock), four);
-            for (int v = 0; v < 4; ++v) sum = math::fma(x[k + v], four[v], sum);
+            for (int v = 0; v < 4; ++v) sum = math::fma(widen(x[k + v]), four[v], sum);
         }
     });
     for (int distance = 16; distance > 0; distance /= 2) sum += shuffle_xor(sum, distance);
     if (lane == 0) static_cast<float*>(p.out)[id * p.n + j] = p.weight_of(id) * sum;
 }
 
-}  // namespace
-
-Status product_by_segments(const Launch& launch, const ExpertProduct& p, int32_t* counts, int32_t* offsets) {
+inline Status product_by_segments(const Launch& launch, const ExpertProduct& p, int32_t* counts, int32_t* offsets) {
     BK_TRY(fill_bytes(launch, counts, 0, sizeof(int32_t) * static_cast<size_t>(p.experts)));
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.m, kCountThreads))), dim3(kCountThreads)};
-    BK_TRY(launch_kernel(launch, grid, count_experts_kernel, p, reinterpret_cast<uint32_t*>(counts)));
-    BK_TRY(launch_kernel(launch, Grid{dim3(1), dim3(kScanThreads)}, scan_counts_kernel, counts, p.experts, offsets));
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.m, kHistogramThreads))), dim3(kHistogramThreads)};
+    BK_TRY(launch_kernel(launch, grid, count_experts_kernel<uint32_t>, p, reinterpret_cast<uint32_t*>(counts)));
+    BK_TRY(launch_kernel(launch, Grid{dim3(1), dim3(kScanThreads)}, scan_counts_kernel<int32_t>, counts, p.experts, offsets));
     const bool is_dense = p.format == WeightFormat::kDense;
     if (p.x_type == RowType::kF16)
         return is_dense ? launch_segments<f16, true>(launch, p, offsets) : launch_segments<f16, false>(launch, p, offsets);
     return is_dense ? launch_segments<bf16, true>(launch, p, offsets) : launch_segments<bf16, false>(launch, p, offsets);
 }
 
-Status product_by_positions(const Launch& launch, const ExpertProduct& p) {
+inline Status product_by_positions(const Launch& launch, const ExpertProduct& p) {
     const int64_t tiles_n = ceil_div<int64_t>(p.n, kPositionWarps);
     int64_t blocks = 0;
     BK_TRY(count_tiles(p.m, tiles_n, 1, &blocks));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel, p,
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel<float>, p,
                          tiles_n);
 }
 
