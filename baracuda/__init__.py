@@ -316,9 +316,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
-_LAZY |= {
-    word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS
-}
+_LAZY |= {word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"

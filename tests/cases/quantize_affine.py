@@ -45,7 +45,9 @@ def rounded(v):
     """Integers, ties to even, within the range of i32; NaN gives 0."""
     top = 2147483647 if v.dtype == np.float64 else 2147483520
     with np.errstate(invalid="ignore"):
-        return np.rint(np.clip(np.nan_to_num(v, nan=0.0, posinf=np.inf, neginf=-np.inf), -(2**31), top)).astype(np.int64)
+        return np.rint(np.clip(np.nan_to_num(v, nan=0.0, posinf=np.inf, neginf=-np.inf), -(2**31), top)).astype(
+            np.int64
+        )
 
 
 def quotient(x, s, adds_first):
@@ -94,7 +96,11 @@ class Scope:
         if self.name == "per_tensor":
             return EVEN_SIZES if packed else SIZES
         if self.name == "per_channel":
-            even = [(s, a) for s, a in SHAPES4 if np.prod(s[a + 1 :]) % 2 == 0 or (np.prod(s[a + 1 :]) == 1 and s[a] % 2 == 0)]
+            even = [
+                (s, a)
+                for s, a in SHAPES4
+                if np.prod(s[a + 1 :]) % 2 == 0 or (np.prod(s[a + 1 :]) == 1 and s[a] % 2 == 0)
+            ]
             return tuple(even) if packed else SHAPES4
         if self.name == "per_token":
             return tuple(r for r in ROWS if r[1] % 2 == 0) if packed else ROWS
@@ -198,7 +204,9 @@ def reference_of(op, scope, code, problem):
         scale = spread(problem.arrays["scale"].values.astype(c))
         zero = spread(problem.arrays["zero_point"].values.astype(np.int64)) if "zero_point" in problem.arrays else 0
     first = scope.adds_first
-    of = {name: a.values.astype(c) for name, a in problem.arrays.items() if a.values is not None and name in ("x", "dy")}
+    of = {
+        name: a.values.astype(c) for name, a in problem.arrays.items() if a.values is not None and name in ("x", "dy")
+    }
     with np.errstate(all="ignore"):
         if forward == "dequantize":
             if backward:
@@ -209,12 +217,18 @@ def reference_of(op, scope, code, problem):
         low, high = s["q_min"], s["q_max"]
         if forward == "fake":
             if backward:
-                return {"dx": Expected(np.where(passes(of["x"], scale, zero, low, high, first), of["dy"], 0).astype(np.float64))}
+                return {
+                    "dx": Expected(
+                        np.where(passes(of["x"], scale, zero, low, high, first), of["dy"], 0).astype(np.float64)
+                    )
+                }
             r = np.clip(rounded(quotient(of["x"], scale, first)), low - zero, high - zero)
             return {"y": Expected((scale * r.astype(c)).astype(np.float64))}
         if backward:
             slope = slope_of(of["dy"], scale, first)
-            return {"dx": Expected(np.where(passes(of["x"], scale, zero, low, high, first), slope, 0).astype(np.float64))}
+            return {
+                "dx": Expected(np.where(passes(of["x"], scale, zero, low, high, first), slope, 0).astype(np.float64))
+            }
         span = RANGES[code]
         q = code_of(of["x"], scale, zero, np.clip(low, *span), np.clip(high, *span), first)
         return {"q": Expected(packed_pairs(q) if is_packed(code) else q)}
@@ -231,7 +245,7 @@ def cases_of(op, scope, code=""):
     make = functools.partial(problem_of, op=op, scope=scope, code=code)
     shapes = scope.shapes(packed)
     plain = next(s for s in shapes if int(np.prod(scope.layout(s)[2])) > 60)
-    problems = {f"shape_{k}": lambda d, s=s: make(d, shape=s, zero=k % 3) for k, s in enumerate(shapes)}
+    problems = {f"shape_{k}": lambda d, s=s, k=k: make(d, shape=s, zero=k % 3) for k, s in enumerate(shapes)}
     problems["plain"] = lambda d: make(d, shape=plain, zero=3)
     for kind in ("ties", "special", "wide"):
         problems[kind] = lambda d, k=kind: make(d, shape=shapes[-2], kind=k, zero=1)
@@ -240,9 +254,19 @@ def cases_of(op, scope, code=""):
         problems["beyond"] = lambda d: make(d, shape=shapes[-2], span=(-1000, 1000))
     if not op.endswith("_backward") and scope.name != "per_tensor" and not op.startswith("fake"):
         problems["far"] = lambda d: make(d, shape=shapes[1], kind="far")
-    large = {"per_tensor": 100002, "per_channel": ((3, 40, 33, 32), 1), "per_token": (300, 402), "per_group": (40, 4096, 64)}
+    large = {
+        "per_tensor": 100002,
+        "per_channel": ((3, 40, 33, 32), 1),
+        "per_token": (300, 402),
+        "per_group": (40, 4096, 64),
+    }
     problems["large"] = lambda d: make(d, shape=large[scope.name])
-    extents = {"per_tensor": ("numel",), "per_channel": ("numel",), "per_token": ("n", "d"), "per_group": ("outer", "axis_size")}
+    extents = {
+        "per_tensor": ("numel",),
+        "per_channel": ("numel",),
+        "per_token": ("n", "d"),
+        "per_group": ("outer", "axis_size"),
+    }
     bad = [Bad(f"negative_{e}", 2, rf"{e} is -1, must be >= 0", {e: -1}, can=2) for e in extents[scope.name]]
     if op.startswith(("quantize", "fake")):
         bad.append(Bad("range", 2, r"q_min is 5, must be <= q_max, which is 4", {"q_min": 5, "q_max": 4}, can=2))
@@ -252,7 +276,9 @@ def cases_of(op, scope, code=""):
         bad.append(Bad("no_shape", 2, r"shape4 is NULL", host={"shape4": None}, can=2))
     if scope.name == "per_group":
         bad += [Bad(f"group_{g}", 2, rf"group_size is {g}, must be > 0", {"group_size": g}, can=2) for g in (0, -4)]
-        bad.append(Bad("groups", 2, r"axis_size is \d+, must be a multiple of group_size", {"group_size": 1000003}, can=2))
+        bad.append(
+            Bad("groups", 2, r"axis_size is \d+, must be a multiple of group_size", {"group_size": 1000003}, can=2)
+        )
     if packed and scope.name == "per_tensor":
         bad.append(Bad("odd", 2, r"numel is 3, must be even", {"numel": 3}, can=2))
     if packed and scope.name == "per_token":
@@ -262,7 +288,8 @@ def cases_of(op, scope, code=""):
     idle = (Idle("empty", empty[scope.name], hosts),)
     result = {"quantize": "q", "dequantize": "x", "fake": "y"}.get(op, "dq" if op.startswith("de") else "dx")
     return Case(
-        row=row, problems=problems, reference=functools.partial(reference_of, op, scope, code), tolerance={result: "exact"},
+        row=row, problems=problems, reference=functools.partial(reference_of, op, scope, code),
+        tolerance={result: "exact"},
         plain="plain", large="large", bad=tuple(bad), idle=idle, brief=("plain", "ties", "special"),
         full=lambda slots: slots["T"] == "f32",
     )  # fmt: skip
@@ -282,7 +309,9 @@ def dynamic_problem(draw, shape, code, kind="normal", span=None, symmetric=True)
     elif kind == "tiny":
         x = round_to(np.resize([1e-44, -2e-44, 0.0], shape), draw.dtype)
     elif kind == "huge":
-        top = {"f16": 65504.0, "f64": float(np.finfo(np.float64).max)}.get(draw.dtype, float(round_to(np.float64(3.38e38), draw.dtype)))
+        top = {"f16": 65504.0, "f64": float(np.finfo(np.float64).max)}.get(
+            draw.dtype, float(round_to(np.float64(3.38e38), draw.dtype))
+        )
         x = np.resize([top, -top, 1.0], shape)
     elif kind == "nan":
         x = np.where(draw.rng.random(shape) < 0.3, np.nan, x)
@@ -291,7 +320,9 @@ def dynamic_problem(draw, shape, code, kind="normal", span=None, symmetric=True)
     scale = "f64" if draw.dtype == "f64" else "f32"
     arrays = {"x": draw.array(x), "scale": draw.output((n,), dtype=scale)}
     arrays |= {} if symmetric else {"zero_point": draw.output((n,), dtype="i32")}
-    return Problem({"n": n, "d": d, "q_min": low, "q_max": high}, arrays | {"q": draw.output(shape, dtype=DTYPES[code])})
+    return Problem(
+        {"n": n, "d": d, "q_min": low, "q_max": high}, arrays | {"q": draw.output(shape, dtype=DTYPES[code])}
+    )
 
 
 def dynamic_reference(symmetric, code, problem):
@@ -350,9 +381,17 @@ def learned_problem(draw, shape, kind="normal", backward=False, span=(-8, 7), nu
     extents, axis = shape
     numel, scales = int(np.prod(extents)), extents[axis]
     scalars = {"numel": numel, "axis": axis, "q_min": span[0], "q_max": span[1], "grad_factor": 0.5}
-    x = draw.array(round_to(draw.rng.standard_normal(numel) * 4, draw.dtype)) if kind == "normal" else x_for(draw, (numel,), kind)
+    x = (
+        draw.array(round_to(draw.rng.standard_normal(numel) * 4, draw.dtype))
+        if kind == "normal"
+        else x_for(draw, (numel,), kind)
+    )
     zero = draw.array(round_to(draw.rng.standard_normal(scales) * 6, draw.dtype))
-    arrays = {"x": x, "scale": draw.array(scales_for(draw, (scales,), "ties" if kind == "ties" else "normal")), "zero_point": zero}
+    arrays = {
+        "x": x,
+        "scale": draw.array(scales_for(draw, (scales,), "ties" if kind == "ties" else "normal")),
+        "zero_point": zero,
+    }
     if not backward:
         return Problem(scalars, arrays | {"y": draw.output((numel,))}, {"shape4": extents})
     arrays |= {"dy": draw.floats((numel,)), "dx": draw.output((numel,))}
@@ -383,7 +422,11 @@ def learned_reference(backward, problem):
         each = each.reshape(extents)
         return Expected(each.sum(others), int(np.prod(extents)) // extents[s["axis"]], np.abs(each).sum(others))
 
-    found = {"dx": Expected(np.where(inside, dy, 0).astype(np.float64)), "dscale": total(dscale), "dzero_point": total(dzero)}
+    found = {
+        "dx": Expected(np.where(inside, dy, 0).astype(np.float64)),
+        "dscale": total(dscale),
+        "dzero_point": total(dzero),
+    }
     return {name: e for name, e in found.items() if name not in problem.null}
 
 
@@ -399,7 +442,11 @@ def learned_case(backward):
     bad = [Bad("range", 2, r"q_min is 5, must be <= q_max, which is 4", {"q_min": 5, "q_max": 4}, can=2)]
     bad += [Bad(f"axis_{a}", 2, rf"axis is {a}, must be in \[0, 4\)", {"axis": a}, can=2) for a in (-1, 4)]
     bad += [Bad("negative_numel", 2, r"numel is -1, must be >= 0", {"numel": -1}, can=2)]
-    tolerance = {"dx": "exact", "dscale": "total_of_products", "dzero_point": "total_of_products"} if backward else {"y": "exact"}
+    tolerance = (
+        {"dx": "exact", "dscale": "total_of_products", "dzero_point": "total_of_products"}
+        if backward
+        else {"y": "exact"}
+    )
     null = ("dscale", "dzero_point") if backward else ()
     return Case(
         row=f"fake_quantize_learnable{'_backward' if backward else ''}_{{T}}", problems=problems,
