@@ -96,8 +96,8 @@ class QuantizeCalls:
         if scale == x[:-1]:
             return "token", {}
         raise InvalidProblemError(
-            f"scale has shape {tuple(scale)}, expected one element, or with axis as many as x, {tuple(x)}, has there, or "
-            f"that of x without its last axis, or with a divisor of it"
+            f"scale has shape {tuple(scale)}, expected one element, or with axis as many as x, {tuple(x)}, has there, "
+            f"or that of x without its last axis, or with a divisor of it"
         )
 
     def quantize_linear(
@@ -173,8 +173,8 @@ class QuantizeCalls:
         return (self.arrays.reshaped(q, shape) if axis is None else q, *others)
 
     def quantized_linear(
-        self, x: Any, weight: Any, weight_scale: Any, bias: Any = None, *, x_scale: Any = None, x_zero_point: Any = None,
-        weight_zero_point: Any = None, activation: Any = None, dtype: Any = None,
+        self, x: Any, weight: Any, weight_scale: Any, bias: Any = None, *, x_scale: Any = None,
+        x_zero_point: Any = None, weight_zero_point: Any = None, activation: Any = None, dtype: Any = None,
     ) -> Any:  # fmt: skip
         element = self.arrays.element(x, "x")
         if element.is_float:

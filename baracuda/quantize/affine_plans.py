@@ -2,8 +2,8 @@
 """Plans of affine quantisation: code = clamp(round(x / scale) + zero_point, q_min, q_max).
 
 element is the dtype of x, output_element or input_element that of the codes: s8, u8, s4 or u4. Views of 4-bit codes are
-of u8 with two codes a byte, and flat. Operands are contiguous. Per tensor, scale and zero_point are numbers; zero points
-of arrays are i32, their scales have the dtype of x.
+of u8 with two codes a byte, and flat. Operands are contiguous. Per tensor, scale and zero_point are numbers; zero
+points of arrays are i32, their scales have the dtype of x.
 """
 
 from __future__ import annotations
@@ -492,8 +492,8 @@ class DequantizePerGroupBackwardPlan(_AffinePlan):
 
 @dataclasses.dataclass(frozen=True)
 class DynamicRangeQuantizeDescriptor(Descriptor):
-    """input is (n, d). A scale, and in ASYMMETRIC mode a zero point, for TENSOR, for each TOKEN (row), or for each GROUP
-    of group_size adjacent elements of a row.
+    """input is (n, d). A scale, and in ASYMMETRIC mode a zero point, for TENSOR, for each TOKEN (row), or for each
+    GROUP of group_size adjacent elements of a row.
     """
 
     n: int = descriptor.extent()

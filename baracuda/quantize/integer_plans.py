@@ -16,7 +16,7 @@ from baracuda._call.c_call import op_names
 from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.kinds import AffineKind, DenseLayout, OpCategory
+from baracuda.kinds import AffineKind, DenseLayout, MathPrecision, OpCategory
 from baracuda.plan import Plan
 
 
@@ -29,6 +29,9 @@ class _ProductPlan(Plan):
     category = OpCategory.QUANTIZATION
     kind = AffineKind.INTEGER_PRODUCT
     names: ClassVar = {"y": "output"}
+
+    def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
+        return MathPrecision.INT8, ElementKind.I32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,8 +29,8 @@ from baracuda.stream import stream_handle
 
 @dataclasses.dataclass(frozen=True)
 class QuantizedLinearDescriptor(Descriptor):
-    """m rows of k activations, c_out rows of k weights; codes of the activations are in [q_min, q_max]. element is f32 or
-    f64.
+    """m rows of k activations, c_out rows of k weights; codes of the activations are in [q_min, q_max]. element is f32
+    or f64.
     """
 
     m: int = descriptor.extent()
@@ -115,7 +115,7 @@ class _Plan:
 
     @property
     def workspace_size(self) -> int:
-        return max(self.first.workspace_size, self.product.workspace_size)
+        return max(int(self.first.workspace_size), int(self.product.workspace_size))
 
     @property
     def precision_guarantee(self) -> PrecisionGuarantee:

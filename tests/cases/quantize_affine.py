@@ -245,7 +245,7 @@ def cases_of(op, scope, code=""):
     make = functools.partial(problem_of, op=op, scope=scope, code=code)
     shapes = scope.shapes(packed)
     plain = next(s for s in shapes if int(np.prod(scope.layout(s)[2])) > 60)
-    problems = {f"shape_{k}": lambda d, s=s: make(d, shape=s, zero=k % 3) for k, s in enumerate(shapes)}
+    problems = {f"shape_{k}": lambda d, s=s, k=k: make(d, shape=s, zero=k % 3) for k, s in enumerate(shapes)}
     problems["plain"] = lambda d: make(d, shape=plain, zero=3)
     for kind in ("ties", "special", "wide"):
         problems[kind] = lambda d, k=kind: make(d, shape=shapes[-2], kind=k, zero=1)
@@ -288,7 +288,8 @@ def cases_of(op, scope, code=""):
     idle = (Idle("empty", empty[scope.name], hosts),)
     result = {"quantize": "q", "dequantize": "x", "fake": "y"}.get(op, "dq" if op.startswith("de") else "dx")
     return Case(
-        row=row, problems=problems, reference=functools.partial(reference_of, op, scope, code), tolerance={result: "exact"},
+        row=row, problems=problems, reference=functools.partial(reference_of, op, scope, code),
+        tolerance={result: "exact"},
         plain="plain", large="large", bad=tuple(bad), idle=idle, brief=("plain", "ties", "special"),
         full=lambda slots: slots["T"] == "f32",
     )  # fmt: skip

@@ -28,7 +28,7 @@ TITLES = {
     "loss": "Losses",
     "moe": "Mixtures of experts",
     "norm": "Normalization",
-    "quantize": "Quantised weights",
+    "quantize": "Quantisation",
     "random": "Random numbers",
     "reduce": "Reductions",
     "sampling": "Sampling",

@@ -60,7 +60,7 @@ def _meta(spec: Spec, values: dict[str, Any], whole: Shape, scales: Shape, shape
         elif param.shape == "numel":
             extents[param.name] = (math.prod(whole),)
         else:
-            extents[param.name] = (values.get("n", values.get("outer")), values.get("d", values.get("axis_size")))
+            extents[param.name] = (math.prod(whole[:-1]), whole[-1])
     views = {name: functools.partial(dense_as, shape) for name, shape in extents.items()}
     return CallMeta(values, extents, {out.pointer: own[out.pointer] for out in spec.outputs}, op_views=views)
 

@@ -64,12 +64,10 @@ struct PerIndex {
     const N* array;
     int64_t count;  // 0, 1 or the number of indices
 
-    BK_HD N of(int64_t i, N otherwise) const {
-        return array == nullptr || count == 0 ? otherwise : array[count == 1 ? 0 : i];
-    }
+    BK_HD N of(int64_t i, N otherwise) const { return array == nullptr || count == 0 ? otherwise : array[count == 1 ? 0 : i]; }
 };
 
-// What turns products of codes into results of type U.
+// The step from products of codes to results of type U.
 template <class U>
 struct Finish {
     static constexpr bool kIsCode = sizeof(U) == 1, kIsSum = std::is_same_v<U, int32_t>;
@@ -169,6 +167,10 @@ struct CodesWorkspace {
 // y = finish of the product of a and b, codes of either sign.
 template <class U>
 Status multiply_codes(const Launch& launch, const Codes& c, const void* a, const void* b, Finish<U> finish, U* y) {
+    const size_t needed = CodesWorkspace(c, nullptr).bytes;
+    if (needed > 0 && !workspace_holds(launch, needed))
+        return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
+                    launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, needed);
     const CodesWorkspace own(c, launch.workspace);
     const auto as_signed = [&](const void* codes, bool is_unsigned, uint8_t* copy, int64_t count, const int8_t** out) {
         *out = static_cast<const int8_t*>(codes);
@@ -218,7 +220,8 @@ struct W8A8Linear {
 
     Work work() const { return all_or_none(int64_t{m} * c_out); }
     Status check() const { return require_non_negative({{"m", m}, {"c_out", c_out}, {"k", k}}); }
-    Status run(const int8_t* weight_q, const int8_t* act_q, const T* scale_a, const T* scale_w, T* y, const Launch& launch) const {
+    Status run(const int8_t* weight_q, const int8_t* act_q, const T* scale_a, const T* scale_w, T* y,
+               const Launch& launch) const {
         const Codes codes{m, c_out, k, true, false, false, false, false, true};
         Finish<T> finish{};
         finish.a_scale = {scale_a, m};

@@ -62,8 +62,7 @@ struct DynamicRows : RowDefaults {
         return false;
     }
     BK_HD Pack<uint8_t> map(const Row& row, const Nothing&, int64_t, Cached x) const {
-        const C steps = math::either(
-            is_symmetric, [&] { return x * row.inverse; }, [&] { return x / row.scale; });
+        const C steps = math::either(is_symmetric, [&] { return x * row.inverse; }, [&] { return x / row.scale; });
         const int32_t low = difference(rule.q_min, row.zero), high = difference(rule.q_max, row.zero);
         return pack(static_cast<uint8_t>(Affine<C>::within(round_to_int(steps), low, high) + row.zero));
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functors of affine quantisation, in two forms of one formula (quantize/affine/rule.h): with the scale and zero point of
-// a tensor in the functor, or of a channel, token or group as broadcast operands. Codes are bytes whatever their sign: the range,
-// cut to the type's, decides what they are, so that int8_t and uint8_t share kernels.
+// a tensor in the functor, or of a channel, token or group as broadcast operands. Codes are bytes whatever their sign: the
+// range, cut to the type's, decides what they are, so that int8_t and uint8_t share kernels.
 #pragma once
 
 #include <cstdint>
@@ -67,9 +67,7 @@ struct TimesScale {
 template <class C>
 struct QuantizeBroadcast {
     Rule rule;
-    BK_HD uint8_t operator()(C x, C scale, int32_t zero) const {
-        return Quantize<C>{{rule, scale, zero}}(x);
-    }
+    BK_HD uint8_t operator()(C x, C scale, int32_t zero) const { return Quantize<C>{{rule, scale, zero}}(x); }
 };
 
 template <class C>
@@ -81,9 +79,7 @@ struct DequantizeBroadcast {
 template <class C>
 struct FakeQuantizeBroadcast {
     Rule rule;
-    BK_HD C operator()(C x, C scale, int32_t zero) const {
-        return FakeQuantize<C>{{rule, scale, zero}}(x);
-    }
+    BK_HD C operator()(C x, C scale, int32_t zero) const { return FakeQuantize<C>{{rule, scale, zero}}(x); }
 };
 
 template <class C>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Affine quantisation to 4-bit codes, two a byte, the even index in the low half.
 //
-// A byte and its two elements are one element of the pointwise skeleton, of which even and odd x are two operands. Both have one
-// scale, or, where the last axis is the channels', adjacent ones.
+// A byte and its two elements are one element of the pointwise skeleton, of which even and odd x are two operands. Both have
+// one scale, or, where the last axis is the channels', adjacent ones.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct QuantizePair {
     static constexpr bool never_dense = true;
     Rule rule;
     BK_HD uint8_t operator()(C first, C second, C scale, C other_scale, int32_t zero, int32_t other_zero) const {
-        const int32_t low = Affine<C>(rule, scale, zero).code(first), high = Affine<C>(rule, other_scale, other_zero).code(second);
+        const int32_t low = Affine<C>(rule, scale, zero).code(first),
+                      high = Affine<C>(rule, other_scale, other_zero).code(second);
         return static_cast<uint8_t>((low & 15) | (high & 15) << 4);
     }
 };
@@ -116,8 +117,8 @@ struct QuantizePackedPerTensor : TensorRule<compute_t<T>> {
     }
     Status run(const T* x, uint8_t* q, const Launch& launch) const {
         const Affine<C> affine(rule_for<P>(this->q_min, this->q_max, false), this->scale, this->zero_point);
-        return pointwise_strided(launch, flat_pairs(this->numel / 2, true), QuantizePairOfTensor<C>{affine},
-                                 outputs(q), inputs(x, x + 1));
+        return pointwise_strided(launch, flat_pairs(this->numel / 2, true), QuantizePairOfTensor<C>{affine}, outputs(q),
+                                 inputs(x, x + 1));
     }
 };
 
@@ -169,9 +170,8 @@ struct DequantizePackedScoped : Unranged<S> {
     Status run(const uint8_t* q, const T* scale, const int32_t* zero_point, T* x, const Launch& launch) const {
         const Pairs pairs = Pairs::of(this->scope());
         const DequantizePair<compute_t<T>> fn{{std::is_same_v<P, s4x2>}};
-        return pointwise_strided(
-            launch, pairs.layout<7>("xxbssss"), fn, outputs(x, x + 1),
-            inputs(q, scale, scale + pairs.other_scale, zero_point, zero_point + pairs.other_scale));
+        return pointwise_strided(launch, pairs.layout<7>("xxbssss"), fn, outputs(x, x + 1),
+                                 inputs(q, scale, scale + pairs.other_scale, zero_point, zero_point + pairs.other_scale));
     }
 };
 

@@ -5,8 +5,8 @@
 //
 // Two rules exist. The first multiplies by 1 / scale, rounds, and adds the zero point as an integer; the second divides,
 // adds the zero point and then rounds, so that ties differ where the zero point is odd, and a scale of 0 gives quotients
-// of 0. NaN quantises to the zero point, infinities to the ends of the range. The gradient passes where the code is in the range
-// (a straight-through estimator, arXiv 1308.3432): ends included under the first rule, excluded under the second.
+// of 0. NaN quantises to the zero point, infinities to the ends of the range. The gradient passes where the code is in the
+// range (a straight-through estimator, arXiv 1308.3432): ends included under the first rule, excluded under the second.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,7 @@ struct Rule {
 // The range that codes of type U have in common with the caller's.
 template <class U>
 BK_HD Rule rule_for(int32_t q_min, int32_t q_max, bool adds_first) {
-    constexpr int32_t lowest = std::is_same_v<U, int8_t>    ? -128
-                               : std::is_same_v<U, s4x2>    ? -8
-                                                            : 0;
+    constexpr int32_t lowest = std::is_same_v<U, int8_t> ? -128 : std::is_same_v<U, s4x2> ? -8 : 0;
     constexpr int32_t highest = std::is_same_v<U, int8_t>    ? 127
                                 : std::is_same_v<U, uint8_t> ? 255
                                 : std::is_same_v<U, s4x2>    ? 7
@@ -64,7 +62,8 @@ struct Affine {
 
     BK_HD Affine(const Rule& rule, C scale_of, int32_t zero_of)
         : scale(scale_of),
-          inverse(math::either(rule.adds_first, [] { return C(0); }, [&] { return C(1) / scale_of; })),
+          inverse(math::either(
+              rule.adds_first, [] { return C(0); }, [&] { return C(1) / scale_of; })),
           zero(zero_of),
           low(rule.adds_first ? rule.q_min : difference(rule.q_min, zero_of)),
           high(rule.adds_first ? rule.q_max : difference(rule.q_max, zero_of)),

@@ -57,8 +57,8 @@ struct Channels {
         bool fits = true;
         for (int d = 0; d < 4; ++d) fits = fits && !__builtin_mul_overflow(product, int64_t{shape4[d]}, &product);
         if (numel != 0 && (!fits || product != numel))
-            return fail(Status::kInvalidProblem, "numel is %lld, but shape4 is [%d, %d, %d, %d]",
-                        static_cast<long long>(numel), shape4[0], shape4[1], shape4[2], shape4[3]);
+            return fail(Status::kInvalidProblem, "numel is %lld, but shape4 is [%d, %d, %d, %d]", static_cast<long long>(numel),
+                        shape4[0], shape4[1], shape4[2], shape4[3]);
         return Status::kOk;
     }
 };

@@ -89,7 +89,8 @@ def linear(draw, shape, kind="normal", per=(True, True, True, True), activation=
         counts[f"{name}s"] = 0 if name in null else counts[f"{name}s"]
     arrays = {
         "a": codes(draw, (m, k), draw.dtype, kind), "weight": codes(draw, (n, k), "i8", kind),
-        "a_scale": scales(draw, counts["a_scales"], scale), "weight_scale": scales(draw, counts["weight_scales"], scale),
+        "a_scale": scales(draw, counts["a_scales"], scale),
+        "weight_scale": scales(draw, counts["weight_scales"], scale),
         "a_zero": zeros(draw, counts["a_zeros"]), "weight_zero": zeros(draw, counts["weight_zeros"]),
         "bias": draw.floats((n,), dtype="f32"), "y": draw.output((m, n), dtype=draw.other),
     }  # fmt: skip
@@ -175,7 +176,8 @@ def linear_case():
     problems = {name: lambda d, s=s: linear(d, s) for name, s in SHAPES.items()}
     problems |= {
         "ends": lambda d: linear(d, (9, 11, 1000), "ends"), "large": lambda d: linear(d, LARGE),
-        "tensor": lambda d: linear(d, SHAPES["odd"], per=(False,) * 4), "relu": lambda d: linear(d, SHAPES["odd"], activation=1),
+        "tensor": lambda d: linear(d, SHAPES["odd"], per=(False,) * 4),
+        "relu": lambda d: linear(d, SHAPES["odd"], activation=1),
         "silu": lambda d: linear(d, SHAPES["odd"], activation=3),
         "symmetric": lambda d: linear(d, SHAPES["odd"], null=("a_zero", "weight_zero", "bias")),
         "no_weight_zero": lambda d: linear(d, SHAPES["odd"], null=("weight_zero",)),
@@ -199,7 +201,8 @@ def product_case(op, b, make, reference):
     problems = {name: lambda d, s=s: make(d, s) for name, s in SHAPES.items()}
     problems |= {
         "ends": lambda d: make(d, (9, 11, 1000), kind="ends"), "large": lambda d: make(d, LARGE),
-        "columns": lambda d: make(d, SHAPES["odd"], layout=1), "each": lambda d: make(d, SHAPES["odd"], per=(True, True)),
+        "columns": lambda d: make(d, SHAPES["odd"], layout=1),
+        "each": lambda d: make(d, SHAPES["odd"], per=(True, True)),
         "each_columns": lambda d: make(d, SHAPES["odd"], layout=1, per=(True, True)),
         "symmetric": lambda d: make(d, SHAPES["odd"], null=("a_zero", "b_zero")),
         "no_a_zero": lambda d: make(d, SHAPES["odd"], null=("a_zero",)),
