@@ -167,5 +167,7 @@ def test_percentiles(rng, name):
     np.testing.assert_array_equal(of_integers, [2.25, 4.5])
     assert ours(x, [], axis=0).shape == (0, 7, 9)
     np.testing.assert_array_equal(ours(x.astype(np.float32), np.float32(50)).dtype, np.float32)
-    with pytest.raises(bk.InvalidProblemError, match=f"{name}: q is .*, must be a number, a list of numbers or an array"):
+    with pytest.raises(
+        bk.InvalidProblemError, match=f"{name}: q is .*, must be a number, a list of numbers or an array"
+    ):
         ours(x, ["half"])

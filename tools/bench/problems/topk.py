@@ -127,8 +127,8 @@ def benches(backend):
     arrays = {"dy": Operand((batch, k), "normal"), "indices": index, "dx": Operand((batch, length))}
     scattered = Bound("copy", 0.4) if on_gpu else Bound("copy", 0.2)
     yield Bench(
-        name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=check_backward, bounds=(scattered,),
-        scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
+        name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=check_backward,
+        bounds=(scattered,), scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
     )  # fmt: skip
     yield from order_statistics(backend)
     scalars = {"rows_numel": batch, "rank": 2, "topk_axis": 1, "axis_len": length, "k": k, "rows_shape": (batch, 1)}
