@@ -184,6 +184,7 @@ if TYPE_CHECKING:
     from baracuda.rotary.tables import YaRNScaling as YaRNScaling
     from baracuda.search.functions import *  # noqa: F403
     from baracuda.sorting.functions import *  # noqa: F403
+    from baracuda.sorting.percentiles import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -413,7 +414,7 @@ _LAZY |= dict.fromkeys(
     ),
     "search.functions",
 )
-_LAZY |= dict.fromkeys(("lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"), "sorting.functions")
+_LAZY |= dict.fromkeys(("nanpercentile", "percentile"), "sorting.percentiles")
 
 
 _LAZY |= dict.fromkeys(("Generator",), "random.generator")

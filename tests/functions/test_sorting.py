@@ -145,3 +145,29 @@ def test_segmented_argsort(rng):
         want = [first + np.argsort(x[first:last], kind="stable") for first, last in ends]
         np.testing.assert_array_equal(bk.segmented_argsort(x, np.array(offsets)), np.concatenate(want))
     assert bk.segmented_argsort(x[:0], np.array([0, 0, 0])).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["percentile", "nanpercentile"])
+def test_percentiles(rng, name):
+    x = rng.standard_normal((5, 7, 9))
+    x[rng.random(x.shape) < 0.1] = np.nan
+    ours, numpys = getattr(bk, name), getattr(np, name)
+    with np.errstate(invalid="ignore"):
+        for axis in (None, 0, -1, (0, 2)):
+            for q in (25, 62.5, [0, 50, 100], np.array([12.5, 80])):
+                for interpolation in ("linear", "lower", "higher", "midpoint", "nearest"):
+                    expected = numpys(x, q, axis, method=interpolation)
+                    found = ours(x, q, axis=axis, interpolation=interpolation)
+                    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    kept = ours(x, 50, axis=1, keepdims=True)
+    np.testing.assert_allclose(kept, numpys(x, 50, 1, keepdims=True), rtol=1e-13)
+    np.testing.assert_array_equal(ours(x, [[10, 20], [30, 99]]), ours(x, [10, 20, 30, 99]).reshape(2, 2))
+    of_integers = ours(np.arange(10), [25, 50])
+    assert of_integers.dtype == np.float64
+    np.testing.assert_array_equal(of_integers, [2.25, 4.5])
+    assert ours(x, [], axis=0).shape == (0, 7, 9)
+    np.testing.assert_array_equal(ours(x.astype(np.float32), np.float32(50)).dtype, np.float32)
+    with pytest.raises(
+        bk.InvalidProblemError, match=f"{name}: q is .*, must be a number, a list of numbers or an array"
+    ):
+        ours(x, ["half"])

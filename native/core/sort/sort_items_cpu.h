@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Radix sort of (key, index) items on the CPU: least significant digit first, stable, digits that all items share are
-// skipped. Short rows take an insertion sort.
+// Sorts of the items of a row on the CPU. Items that are words (core/sort/vector_sort_cpu.h) are keys alone, or a key above an
+// index, so that no two are equal; 64-bit keys with an index take a radix sort, least significant digit first, stable. Digits
+// that all items share are skipped. Threads that share a row sort slices of it, and merge them by merge paths (Green et al.,
+// ICS 2012).
 #pragma once
 
 #include <algorithm>
@@ -10,112 +12,130 @@
 
 #include "core/abi/launch.h"
 #include "core/platform.h"
+#include "core/sort/vector_sort_cpu.h"
 
 namespace bk {
 
-// A key of at most 32 bits above an index of 32.
-struct PackedItem {
-    static constexpr int kKeyBytes = 4;
-    uint64_t word;
-
-    static PackedItem make(uint64_t key, uint64_t index) { return {key << 32 | index}; }
-    uint64_t key() const { return word >> 32; }
-    uint64_t index() const { return word & 0xffffffffu; }
+struct WideItem {
+    uint64_t key, index;
+    friend bool operator<(const WideItem& a, const WideItem& b) {
+        return a.key < b.key || (a.key == b.key && a.index < b.index);
+    }
 };
 
-struct WideItem {
-    static constexpr int kKeyBytes = 8;
-    uint64_t word, position;
+// Kinds of items: keys alone, which have no index.
+template <class Bits>
+struct KeyItems {
+    using Item = Bits;
+    static constexpr bool kHasIndex = false;
+    static Item make(Bits key, int64_t) { return key; }
+    static Bits key(Item item) { return item; }
+    static int64_t index(Item) { return 0; }
+};
 
-    static WideItem make(uint64_t key, uint64_t index) { return {key, index}; }
-    uint64_t key() const { return word; }
-    uint64_t index() const { return position; }
+// A key of at most 32 bits above an index of 32.
+template <class Bits>
+struct PackedItems {
+    using Item = uint64_t;
+    static constexpr bool kHasIndex = true;
+    static Item make(Bits key, int64_t index) { return uint64_t{key} << 32 | static_cast<uint64_t>(index); }
+    static Bits key(Item item) { return static_cast<Bits>(item >> 32); }
+    static int64_t index(Item item) { return static_cast<int64_t>(item & 0xffffffffu); }
+};
+
+template <class Bits>
+struct WideItems {
+    using Item = WideItem;
+    static constexpr bool kHasIndex = true;
+    static Item make(Bits key, int64_t index) { return {key, static_cast<uint64_t>(index)}; }
+    static Bits key(const Item& item) { return static_cast<Bits>(item.key); }
+    static int64_t index(const Item& item) { return static_cast<int64_t>(item.index); }
 };
 
 constexpr int kItemDigitBits = 8, kItemDigits = 1 << kItemDigitBits;
 constexpr int64_t kInsertionLength = 40;
 
-template <class Item>
-uint32_t item_digit(const Item& item, int shift) {
-    return static_cast<uint32_t>(item.key() >> shift) & (kItemDigits - 1);
+// Sorts `count` items on one thread; the result is in `items`.
+template <class Word>
+void sort_items(Word* items, Word* other, int64_t count) {
+    sort_words(items, other, count);
 }
 
-template <class Item>
-void insertion_sort(Item* items, int64_t count) {
-    for (int64_t i = 1; i < count; ++i) {
-        const Item item = items[i];
-        int64_t at = i;
-        for (; at > 0 && item.key() < items[at - 1].key(); --at) items[at] = items[at - 1];
-        items[at] = item;
-    }
-}
-
-// Sorts without another array: (key, index) is a total order, so that any sort by it is stable.
-template <class Item>
-Item* sort_in_place(Item* items, int64_t count) {
-    std::sort(items, items + count,
-              [](const Item& a, const Item& b) { return a.key() < b.key() || (a.key() == b.key() && a.index() < b.index()); });
-    return items;
-}
-
-// Sorts `count` items by keys of `key_bytes` bytes on one thread; returns the one of both arrays that has the result.
-template <class Item>
-Item* sort_items(Item* items, Item* other, int64_t count, int key_bytes) {
+inline void sort_items(WideItem* items, WideItem* other, int64_t count) {
     if (count <= kInsertionLength) {
-        insertion_sort(items, count);
-        return items;
+        for (int64_t i = 1; i < count; ++i) {
+            const WideItem item = items[i];
+            int64_t at = i;
+            for (; at > 0 && item.key < items[at - 1].key; --at) items[at] = items[at - 1];
+            items[at] = item;
+        }
+        return;
     }
-    int64_t counts[Item::kKeyBytes][kItemDigits];
-    memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(key_bytes));
+    const auto digit = [](const WideItem& item, int pass) {
+        return static_cast<uint32_t>(item.key >> (pass * kItemDigitBits)) & (kItemDigits - 1);
+    };
+    constexpr int kPasses = 64 / kItemDigitBits;
+    int64_t counts[kPasses][kItemDigits] = {};
     for (int64_t i = 0; i < count; ++i)
-        for (int pass = 0; pass < key_bytes; ++pass) ++counts[pass][item_digit(items[i], pass * kItemDigitBits)];
-    for (int pass = 0; pass < key_bytes; ++pass) {
-        const int shift = pass * kItemDigitBits;
+        for (int pass = 0; pass < kPasses; ++pass) ++counts[pass][digit(items[i], pass)];
+    WideItem *from = items, *to = other;
+    for (int pass = 0; pass < kPasses; ++pass) {
         int64_t* const start = counts[pass];
-        if (start[item_digit(items[0], shift)] == count) continue;
+        if (start[digit(from[0], pass)] == count) continue;
         int64_t sum = 0;
-        for (int digit = 0; digit < kItemDigits; ++digit) sum += std::exchange(start[digit], sum);
-        for (int64_t i = 0; i < count; ++i) other[start[item_digit(items[i], shift)]++] = items[i];
-        std::swap(items, other);
+        for (int bin = 0; bin < kItemDigits; ++bin) sum += std::exchange(start[bin], sum);
+        for (int64_t i = 0; i < count; ++i) to[start[digit(from[i], pass)]++] = from[i];
+        std::swap(from, to);
     }
-    return items;
+    if (from != items) memcpy(static_cast<void*>(items), from, sizeof(WideItem) * static_cast<size_t>(count));
 }
 
-constexpr int64_t kMostSlices = 64;
-
-struct SliceCounts {
-    int64_t digit[kItemDigits];
-};
-
-// sort_items with the items in slices, a thread each. `counts` has kMostSlices entries.
+// Items of `a` among the first `count` of the merge of both, those of a before equal ones of b.
 template <class Item>
-Item* sort_items_in_slices(Item* items, Item* other, int64_t count, int key_bytes, SliceCounts* counts) {
-    const int64_t slices = std::min(thread_count(), kMostSlices);
+int64_t merge_path(const Item* a, int64_t a_count, const Item* b, int64_t b_count, int64_t count) {
+    int64_t low = std::max<int64_t>(0, count - b_count), high = std::min(count, a_count);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (b[count - middle - 1] < a[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+template <class Item>
+void merge_items(const Item* a, const Item* a_end, const Item* b, const Item* b_end, Item* to) {
+    while (a != a_end && b != b_end) {
+        const bool takes_b = *b < *a;
+        *to++ = takes_b ? *b : *a;
+        a += !takes_b;
+        b += takes_b;
+    }
+    to = std::copy(a, a_end, to);
+    std::copy(b, b_end, to);
+}
+
+// sort_items with slices over threads; returns the one of both arrays that has the result.
+template <class Item>
+Item* sort_items_in_slices(Item* items, Item* other, int64_t count) {
+    int64_t slices = 1;
+    while (slices < std::min<int64_t>(thread_count(), 256)) slices *= 2;
+    const auto start = [=](int64_t slice) { return count / slices * slice + std::min(slice, count % slices); };
     const auto for_slices = [=](const auto& body) {
         split_chunks(slices, 1, [&](int64_t begin, int64_t end) {
-            for (int64_t slice = begin; slice < end; ++slice)
-                body(slice, count / slices * slice + std::min(slice, count % slices),
-                     count / slices * (slice + 1) + std::min(slice + 1, count % slices));
+            for (int64_t slice = begin; slice < end; ++slice) body(slice);
         });
     };
-    for (int pass = 0; pass < key_bytes; ++pass) {
-        const int shift = pass * kItemDigitBits;
-        for_slices([=](int64_t slice, int64_t first, int64_t last) {
-            int64_t own[kItemDigits] = {};
-            for (int64_t i = first; i < last; ++i) ++own[item_digit(items[i], shift)];
-            memcpy(counts[slice].digit, own, sizeof(own));
-        });
-        int64_t sum = 0, most = 0;
-        for (int digit = 0; digit < kItemDigits; ++digit) {
-            const int64_t before = sum;
-            for (int64_t slice = 0; slice < slices; ++slice) sum += std::exchange(counts[slice].digit[digit], sum);
-            most = std::max(most, sum - before);
-        }
-        if (most == count) continue;
-        for_slices([=](int64_t slice, int64_t first, int64_t last) {
-            int64_t start[kItemDigits];
-            memcpy(start, counts[slice].digit, sizeof(start));
-            for (int64_t i = first; i < last; ++i) other[start[item_digit(items[i], shift)]++] = items[i];
+    for_slices([=](int64_t slice) { sort_items(items + start(slice), other + start(slice), start(slice + 1) - start(slice)); });
+    for (int64_t width = 1; width < slices; width *= 2) {
+        for_slices([=](int64_t slice) {
+            const int64_t pair = slice / (2 * width) * 2 * width, begin = start(pair);
+            const Item *const a = items + begin, *const b = items + start(pair + width);
+            const int64_t a_count = b - a, b_count = start(pair + 2 * width) - start(pair + width);
+            const int64_t from = start(slice) - begin, to = start(slice + 1) - begin;
+            const int64_t a_from = merge_path(a, a_count, b, b_count, from), a_to = merge_path(a, a_count, b, b_count, to);
+            merge_items(a + a_from, a + a_to, b + (from - a_from), b + (to - a_to), other + begin + from);
         });
         std::swap(items, other);
     }

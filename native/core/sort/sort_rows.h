@@ -6,7 +6,8 @@
 //
 // GPU: rows of at most 128 elements are sorted by a warp or a part of it (sort_warp.cuh), rows that fit the shared memory
 // of a block by a block (sort_block.cuh); longer ones by a radix sort over the device (radix_sweep.cuh), which needs a
-// workspace. CPU: a radix sort of (key, index) pairs, rows or slices of a row over threads.
+// workspace. CPU: a quicksort by vectors or a radix sort (vector_sort_cpu.h) of keys, with their index where indices are
+// wanted; rows or slices of a row over threads.
 #pragma once
 
 #include <cstddef>

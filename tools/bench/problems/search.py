@@ -75,6 +75,21 @@ def check_runs(counter):
     return check
 
 
+def check_consecutive(problem):
+    """The runs of a few rows, and their lengths."""
+    x = problem.indices["x"]
+    batch, length = x.shape
+    for row in np.unique(picks(problem, batch, 3)):
+        starts = np.flatnonzero(np.concatenate(([True], x[row, 1:] != x[row, :-1])))
+        at = row * length + np.arange(len(starts))
+        wrong = (same(problem, "counter", [row], np.array([len(starts)])) or
+                 same(problem, "y_vals", at, x[row, starts]) or
+                 same(problem, "y_counts", at, np.diff(np.append(starts, length))))  # fmt: skip
+        if wrong:
+            return wrong
+    return ""
+
+
 # --- peers -----------------------------------------------------------------------------------------------------------
 
 
@@ -236,7 +251,7 @@ def runs(backend, of):
         )  # fmt: skip
     length = 4096
     yield Bench(
-        name="unique_consecutive", row="unique_consecutive_{T}", dtypes=("i32",), check=lambda problem: "",
+        name="unique_consecutive", row="unique_consecutive_{T}", dtypes=("i32",), check=check_consecutive,
         bounds=of(0.5), scalars={"batch": n // length, "row_len": length, "max_unique": length},
         bytes=lambda size, _: n * size + n // 8 * (size + 4),
         arrays={"x": Operand((n // length, length), runs_of((n // length, length), 8)),

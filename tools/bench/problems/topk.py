@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks, rows
+from tools.bench.check import cells, compare, picks, rows, same
 from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 
 KS = (1, 2, 8, 32, 64, 128, 512, 1024, 2048, 2049, 4096, 8192)
@@ -41,8 +41,38 @@ def check(problem):
     return "" if np.array_equal(values, np.take_along_axis(x, expected, 1)) else "values are wrong"
 
 
-def unchecked(problem):
+def check_columns(problem):
+    """Compares a few columns with a stable sort."""
+    (length, columns), (k, _) = (problem.buffers[name].operand.shape for name in ("x", "values"))
+    for column in np.unique(picks(problem, columns, 2)):
+        x = cells(problem, "x", np.arange(length) * columns + column)
+        best, at = np.argsort(-x, kind="stable")[:k], np.arange(k) * columns + column
+        wrong = same(problem, "indices", at, best) or same(problem, "values", at, x[best])
+        if wrong:
+            return wrong
     return ""
+
+
+def check_segments(problem):
+    """Compares a few segments, all of one length, with a stable sort."""
+    count, k = problem.buffers["values"].operand.shape
+    length = problem.buffers["x"].operand.shape[0] // count
+    for segment in np.unique(picks(problem, count, 2)):
+        x = cells(problem, "x", np.arange(length) + segment * length)
+        best, at = np.argsort(-x, kind="stable")[:k], np.arange(k) + segment * k
+        wrong = same(problem, "indices", at, best) or same(problem, "values", at, x[best])
+        if wrong:
+            return wrong
+    return ""
+
+
+def check_backward(problem):
+    """dx of a few rows is dy at the indices."""
+    chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 3)
+    dy, index, dx = (rows(problem, name, chosen) for name in ("dy", "indices", "dx"))
+    expected = np.zeros(dx.shape)
+    np.put_along_axis(expected, index.astype(np.int64), dy, 1)
+    return "" if np.array_equal(dx, expected) else "dx is wrong"
 
 
 def of_rows(name, batch, length, k, bound, *, dtypes=("f32", "bf16")):
@@ -61,7 +91,7 @@ def of_columns(name, length, columns, k, bound):
     }  # fmt: skip
     result = Operand((k, columns))
     return Bench(
-        name=name, row="topk_axis{I}_{T}", dtypes=("f32",), index="i64", scalars=scalars, check=unchecked,
+        name=name, row="topk_axis{I}_{T}", dtypes=("f32",), index="i64", scalars=scalars, check=check_columns,
         bounds=(bound,), workspace=True, torch=(torch_topk(k, 0),), numpy=(numpy_topk(k, 0),),
         arrays={"x": Operand((length, columns), "normal"), "values": result, "indices": result},
     )  # fmt: skip
@@ -71,7 +101,7 @@ def of_segments(name, count, length, k, bound):
     offsets = Operand((count + 1,), lambda rng: np.arange(count + 1) * length)
     result = Operand((count, k))
     return Bench(
-        name=name, row="topk_segments{I}_{T}", dtypes=("f32",), index="i32", check=unchecked, bounds=(bound,),
+        name=name, row="topk_segments{I}_{T}", dtypes=("f32",), index="i32", check=check_segments, bounds=(bound,),
         scalars={"n": count * length, "segments": count, "k": k, "largest": 1, "sorted": 1}, workspace=True,
         arrays={"x": Operand((count * length,), "normal"), "offsets": offsets, "values": result, "indices": result},
     )  # fmt: skip
@@ -97,14 +127,14 @@ def benches(backend):
     arrays = {"dy": Operand((batch, k), "normal"), "indices": index, "dx": Operand((batch, length))}
     scattered = Bound("copy", 0.4) if on_gpu else Bound("copy", 0.2)
     yield Bench(
-        name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=unchecked, bounds=(scattered,),
-        scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
+        name="topk_backward of rows", row="topk_backward_{T}", dtypes=("f32",), check=check_backward,
+        bounds=(scattered,), scalars={"batch": batch, "k": k, "row_len": length}, arrays=arrays,
     )  # fmt: skip
     yield from order_statistics(backend)
     scalars = {"rows_numel": batch, "rank": 2, "topk_axis": 1, "axis_len": length, "k": k, "rows_shape": (batch, 1)}
     yield Bench(
         name="topk_backward along axis 1", row="topk_axis_backward{I}_{T}", dtypes=("f32",), index="i64",
-        check=unchecked, bounds=(scattered,), scalars=scalars, arrays=arrays,
+        check=check_backward, bounds=(scattered,), scalars=scalars, arrays=arrays,
     )  # fmt: skip
 
 
@@ -118,6 +148,40 @@ def check_rank(problem):
     x, values = rows(problem, "x", chosen), rows(problem, "values", chosen)
     rank = problem.bench.scalars.get("k", (x.shape[1] - 1) // 2)
     return "" if np.array_equal(values[:, 0], np.partition(x, rank, 1)[:, rank]) else "values are wrong"
+
+
+def check_mode(problem):
+    """The smallest of the most frequent elements of a few rows, and where it is last."""
+    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    x, values, index = (rows(problem, name, chosen) for name in ("x", "values", "indices"))
+    for row, value, last in zip(x, values[:, 0], index[:, 0]):
+        found, counts = np.unique(row, return_counts=True)
+        expected = found[np.argmax(counts)]
+        if value != expected or last != np.flatnonzero(row == expected)[-1]:
+            return f"the mode is {value} at {last:.0f}, expected {expected}"
+    return ""
+
+
+def check_quantiles(problem):
+    """Compares a few rows with NumPy's quantiles of them in float64."""
+    batch = problem.buffers["x"].operand.shape[0]
+    chosen, q = picks(problem, batch, 3), cells(problem, "q", np.arange(3)).astype(np.float64)
+    x = rows(problem, "x", chosen)
+    got = np.stack([cells(problem, "y", k * batch + chosen) for k in range(3)])
+    return compare(problem, got, np.quantile(x, q, 1), np.abs(x).max())
+
+
+def check_spread(problem):
+    """dx of a few rows: shares of dy at the lower and the upper elements."""
+    batch = problem.buffers["dx"].operand.shape[0]
+    chosen = picks(problem, batch, 3)
+    dx = rows(problem, "dx", chosen)
+    expected = np.zeros(dx.shape)
+    for k in range(3):
+        dy, lower, upper, weight = (cells(problem, n, k * batch + chosen) for n in ("dy", "lower", "upper", "weight"))
+        np.add.at(expected, (np.arange(len(chosen)), lower.astype(np.int64)), dy * (1.0 - weight))
+        np.add.at(expected, (np.arange(len(chosen)), upper.astype(np.int64)), dy * (1.0 * weight))
+    return compare(problem, dx, expected, np.abs(expected))
 
 
 def torch_order(name, *arguments):
@@ -144,11 +208,11 @@ def order_statistics(backend):
         yield one_result(
             f"{function} of rows", "{F}{I}_{T}", batch, length, torch_order(function), function=function
         )  # fmt: skip
-    yield one_result("mode of rows", "mode{I}_{T}", batch // 8, length, torch_order("mode"), check=unchecked)
+    yield one_result("mode of rows", "mode{I}_{T}", batch // 8, length, torch_order("mode"), check=check_mode)
     table, q = Operand((3, batch)), np.array([0.25, 0.5, 0.75])
     quantiles = {"lower": table, "upper": table, "weight": table}
     yield Bench(
-        name="quantile of rows", row="{F}_{T}", function="quantile", dtypes=("f32",), check=unchecked,
+        name="quantile of rows", row="{F}_{T}", function="quantile", dtypes=("f32",), check=check_quantiles,
         scalars=along_rows(batch, length) | {"q_count": 3, "interpolation": 0}, bounds=(Bound("peer", 1.0),),
         arrays={"x": Operand((batch, length), "normal"), "q": Operand((3,), 0.5), "y": table, **quantiles},
         torch=(lambda torch, t, scalars: lambda: torch.quantile(t["x"], t["q"].to(t["x"].dtype), 1),),
@@ -157,7 +221,7 @@ def order_statistics(backend):
     index = Operand((3, batch), lambda rng: rng.integers(0, length, (3, batch)))
     yield Bench(
         name="quantile_backward of rows", row="{F}_backward_{T}", function="quantile", dtypes=("f32",),
-        check=unchecked, scalars=along_rows(batch, length) | {"q_count": 3}, bounds=(Bound("copy", 0.2),),
+        check=check_spread, scalars=along_rows(batch, length) | {"q_count": 3}, bounds=(Bound("copy", 0.2),),
         arrays={"dy": Operand((3, batch), "normal"), "lower": index, "upper": index,
                 "weight": Operand((3, batch), 0.25), "dx": Operand((batch, length))},
     )  # fmt: skip

@@ -81,6 +81,48 @@ def is_filtered(problem):
     return compare(problem, rows(problem, "y", [0])[0], np.where(kept, row, -np.inf), 0.0)
 
 
+def is_typical(problem):
+    numbers, batch = problem.bench.scalars, problem.bench.arrays["logits"].shape[0]
+    for row in np.unique(picks(problem, batch, 2)):
+        x = rows(problem, "logits", [row])[0]
+        weights = sampling.weights_of_logits(x, numbers["temperature"])
+        token = int(cells(problem, "token", [row])[0])
+        if not sampling.typical(x, weights, numbers["typical_p"] + 1e-4, numbers["temperature"])[token]:
+            return f"row {row} has token {token}, which is not typical"
+    return ""
+
+
+def is_original(kind):
+    """The tokens of some rows are among those that the filters on the whole row admit."""
+
+    def check(problem):
+        numbers, batch = problem.bench.scalars, problem.bench.arrays["probs"].shape[0]
+        for row in np.unique(picks(problem, batch, 2)):
+            probs = rows(problem, "probs", [row])[0]
+            top_p, min_p = numbers.get("top_p_val"), numbers.get("min_p_val")
+            admitted = sampling.original(
+                probs, numbers.get("top_k_val"), top_p and top_p + 1e-4, min_p and min_p - 1e-4
+            )  # fmt: skip
+            token = int(cells(problem, "output", [row])[0])
+            if not cells(problem, "valid", [row])[0] or not admitted[token]:
+                return f"{kind}: row {row} has token {token}, which is not admitted"
+        return ""
+
+    return check
+
+
+def is_processed(problem):
+    """The first row: penalties of tokens that occur, then -inf for those that are not allowed."""
+    numbers = problem.bench.scalars
+    x, counts, y = (rows(problem, name, [0])[0] for name in ("logits", "counts", "y"))
+    words = cells(problem, "allowed", np.arange(numbers["words"])).astype(np.int64)
+    allowed = (np.repeat(words, 32)[: x.size] >> (np.arange(x.size) % 32)) & 1
+    punished = np.where(x > 0, x / numbers["repetition"], x * numbers["repetition"])
+    punished = punished - numbers["frequency"] * counts - numbers["presence"]
+    expected = np.where(counts > 0, punished, x)
+    return compare(problem, y, np.where(allowed == 1, expected, -np.inf), np.abs(x) + 1)
+
+
 def unchecked(_problem):
     return ""  # tests/cases has the reference
 
@@ -109,14 +151,14 @@ def benches(backend):
         scalars=NUMBERS | {"batch": batch, "vocab": VOCAB, "normalize": 0, "top_p": 1.0, "temperature": 1.0},
     )  # fmt: skip
     yield Bench(
-        name="typical_sampling", row="typical_sampling_{T}", dtypes=("f32",), check=unchecked,
+        name="typical_sampling", row="typical_sampling_{T}", dtypes=("f32",), check=is_typical,
         arrays={"logits": Operand(shape, "normal"), "token": Operand((batch,))},
         scalars=RANDOM | {"batch": batch, "vocab": VOCAB, "temperature": 1.0, "typical_p": 0.9},
     )  # fmt: skip
     for kind, numbers in FILTERS.items():
         yield Bench(
             name=f"flashinfer_{kind}_sampling", row=f"flashinfer_{kind}_sampling_{{T}}", dtypes=("f32",),
-            check=unchecked,
+            check=is_original(kind),
             torch=(torch_multinomial,), scalars=SCALARS | numbers | {"batch": batch, "vocab": VOCAB},
             arrays={"probs": Operand(shape, "probability"), "output": Operand((batch,)), "valid": Operand((batch,))},
         )  # fmt: skip
@@ -129,7 +171,7 @@ def benches(backend):
     own = {"repetition": 1.25, "frequency": 0.5, "presence": 0.25, "batch": batch, "vocab": VOCAB}
     words = -(-VOCAB // 32)
     yield Bench(
-        name="process_logits", row="process_logits_{T}", dtypes=("f32", "bf16"), check=unchecked,
+        name="process_logits", row="process_logits_{T}", dtypes=("f32", "bf16"), check=is_processed,
         scalars=own | {"words": words},
         arrays={
             "logits": Operand(shape, "normal"), "counts": Operand(shape, lambda rng: rng.integers(0, 2, shape)),
