@@ -253,7 +253,9 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
-    "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.blocks": (
+        "GgufDequantize DequantizeBlocks TakeBlocks QuantizeBlocks QuantizeActivations QuantizeActivationsWide"
+    ),
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",

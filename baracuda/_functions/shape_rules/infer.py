@@ -262,6 +262,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
     "dequantize_blocks": blocks.dequantize_blocks, "take_blocks": blocks.take_blocks,
+    "quantize_blocks": blocks.quantize_blocks,
     "quantize_activations": blocks.quantize_activations,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoders of GGUF's formats of 32 values, and of the ternary ones: the formulas of the reference encoders (the
-// Python package `gguf`), whose bits they have as long as the scale is no f16 overflow, which saturates here. With an importance
-// matrix q4_0, q4_1, q5_0 and q5_1 minimise the weighted error instead.
+// Python package `gguf`), whose bits they have as long as the scale is no f16 overflow, which saturates here. With an
+// importance matrix q4_0, q4_1, q5_0 and q5_1 minimise the weighted error instead.
 #pragma once
 
 #include "core/codec/encode.h"

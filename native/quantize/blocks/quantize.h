@@ -49,9 +49,8 @@ struct QuantizeBlocks {
 
     Status check() const {
         BK_TRY(require_non_negative({{"rows", rows}}));
-        return codec::EncodedFormats::with(format, [&](auto numbered) {
-            return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock);
-        });
+        return codec::EncodedFormats::with(
+            format, [&](auto numbered) { return require_whole_blocks("columns", columns, decltype(numbered)::type::kBlock); });
     }
     Work work() const { return all_or_none(rows > 0 ? columns : 0); }
     int64_t row_bytes() const {

@@ -55,8 +55,7 @@ BK_HD void encode_block(const ValueRows& values, int64_t block, uint8_t* y) {
     for (int pass = 0; pass < 2; ++pass) {
         if constexpr (Encoder::kRefits) {
             codec::PartSums sums[kParts];
-            for (int p = 0; p < kParts; ++p)
-                sums[p] = Encoder::codes(y, fits, p, parts[p], range.unit, codes + p * kPart);
+            for (int p = 0; p < kParts; ++p) sums[p] = Encoder::codes(y, fits, p, parts[p], range.unit, codes + p * kPart);
             if (pass == 0) Encoder::refit(y, sums, range.unit);
         } else if (pass == 0) {
             for (int p = 0; p < kParts; ++p) Encoder::codes(y, fits, p, parts[p], range.unit, codes + p * kPart);
