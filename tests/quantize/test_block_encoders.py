@@ -27,7 +27,7 @@ def rmse(got, x, weights=1.0):
 
 
 def there_and_back(x, name, importance=None):
-    data = bk.quantize_blocks(x, importance, format=name)
+    data = bk.quantize_blocks(x, name, importance)
     return decoded(FORMATS[name], data)
 
 
@@ -127,4 +127,4 @@ def test_formats_by_id_and_name(rng):
     with pytest.raises(bk.InvalidProblemError, match="x has rows of 100 values, must be a multiple of 256"):
         bk.quantize_blocks(x[:, :100], format="q4_K")
     with pytest.raises(bk.InvalidProblemError, match="importance"):
-        bk.quantize_blocks(x, np.ones(255, np.float32), format="q4_K")
+        bk.quantize_blocks(x, "q4_K", np.ones(255, np.float32))
