@@ -51,7 +51,7 @@ CASES = (
         },
         reference=reference,
         tolerance={"y": "exact"},
-        plain="q4_0",
+        plain="importance",
         large="large",
         bad=(
             *(

@@ -26,14 +26,14 @@ struct ValueRows {
     int64_t count, blocks_per_row;
 };
 
-// The power of two that scales a block, whose largest magnitude has these bits, to [1, 2); 0 if none does. Bits order NaN
+// The power of two that scales a block, whose largest magnitude has these bits, to [1, 4). Bits order NaN
 // above infinity above numbers.
 struct BlockRange {
     bool is_finite;
     float unit;
     static BK_HD BlockRange of(uint32_t largest, bool is_scaled) {
         if (largest >= 0x7f800000u) return {false, 1.f};
-        const uint32_t exponent = largest >> 23;
+        const uint32_t exponent = largest >> 23 < 253u ? largest >> 23 : 253u;  // 2^-126 is the least unit
         // Values below 2^-100 have an f16 scale of 0 anyway.
         return {true, is_scaled && exponent > 27 ? bit_cast<float>((254u - exponent) << 23) : 1.f};
     }
