@@ -203,8 +203,8 @@ def field_of(plan_type: type[Plan], op: Op, pointer: str) -> str:
 
 
 def _dtypes(op: Op, param: Param) -> tuple[ElementKind, ...]:
-    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool, but for bytes of
-    quantised weights.
+    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool, unless the
+    family has bytes.
     """
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as GGUF blocks, in the formats that formulas define; tests/quantize/test_block_encoders.py has the searches."""
+"""Values as GGUF blocks, in the formats of formulas; tests/quantize/test_block_encoders.py has the searches."""
 
 import numpy as np
 

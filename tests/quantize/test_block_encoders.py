@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encoders of GGUF blocks: bars on the error, the gain by importance, faults, and round trips of what a format holds."""
+"""Encoders of GGUF blocks: bars on the error, the gain by importance, faults, and extreme magnitudes."""
 
 import numpy as np
 import pytest
