@@ -94,8 +94,13 @@ def problem_of(op: str, seed: object = "gpu"):
 
 
 def variants(ops=tuple(OPS)):
-    """Yields (op, workspace) for every op and way to call it."""
-    return [(op, w) for op in ops for w in ((None, "full") if OPS[op][0].workspace else (None,))]
+    """(op, workspace) for every op and way to call it."""
+    return [(op, w) for op in ops for w in workspaces_of(OPS[op][0].workspace)]
+
+
+def workspaces_of(purpose: str) -> tuple[str | None, ...]:
+    """None stands for no workspace, with which a row that needs one computes nothing."""
+    return (None,) if not purpose else ("full",) if purpose.startswith("needed: ") else (None, "full")
 
 
 def full_variants():
