@@ -280,7 +280,9 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
-    "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.blocks": (
+        "GgufDequantize DequantizeBlocks TakeBlocks QuantizeBlocks QuantizeActivations QuantizeActivationsWide"
+    ),
     "quantize.affine_plans": (
         "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
         "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "

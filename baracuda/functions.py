@@ -417,6 +417,7 @@ _SHAPES = {
     "masked": "Arrays broadcast as in NumPy.",
     "dequantize_blocks": "x is (..., bytes), the result (..., values).",
     "quantize_activations": "x is (..., values), the result (..., bytes).",
+    "quantize_blocks": "x is (..., values), importance (values,); the result is (..., bytes).",
     "take_blocks": "x is (num_rows, bytes); the result has the shape of indices and an axis of values.",
     "searchsorted": "sorted_seq has one axis, or the leading axes of values; the result has the shape of values.",
     "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",

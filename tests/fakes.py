@@ -216,6 +216,7 @@ EXAMPLES = {
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
     "GgufDequantize": (bk.GgufBlockFormat.Q4_K, 512), "DequantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
     "TakeBlocks": (bk.GgufBlockFormat.Q4_K, 4, 3, 512),
+    "QuantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
     **dict.fromkeys(("QuantizeActivations", "QuantizeActivationsWide"), (3, 40)),
     **dict.fromkeys(("QuantizePerTensor", "DequantizePerTensor", "FakeQuantize"), (12, 0.5, 3)),
     "DequantizePerTensorBackward": (12, 0.5),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Strides = Mapping[str, tuple[int, ...]]
 _BY_SYMBOL = {kind.symbol: kind for kind in ElementKind if kind is not ElementKind.F32_STRICT}
 _MISSING = object()
+OF_BYTES = ("quantize",)  # families whose u8 operands are bytes
 
 
 @functools.cache
@@ -202,11 +203,13 @@ def field_of(plan_type: type[Plan], op: Op, pointer: str) -> str:
 
 
 def _dtypes(op: Op, param: Param) -> tuple[ElementKind, ...]:
-    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool."""
+    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool, unless the
+    family has bytes.
+    """
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
     if param.dtype == "u8":
-        return ElementKind.BOOL, ElementKind.U8
+        return (ElementKind.U8,) if op.row.family in OF_BYTES else (ElementKind.BOOL, ElementKind.U8)
     return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dequantisation of GGUF blocks: GgufDequantize as one run of values, DequantizeBlocks by rows, TakeBlocks of the rows
-that indices name, such as those of an embedding table; QuantizeActivations, as blocks of signed bytes.
+that indices name, such as those of an embedding table; QuantizeBlocks, and QuantizeActivations, of which
+q8_1 blocks are made.
 """
 
 from __future__ import annotations
@@ -92,6 +93,21 @@ class TakeBlocksPlan(Plan):
     op = "take_blocks{I}_{T}"
     category = OpCategory.QUANTIZATION
     kind = QuantizeKind.TAKE_BLOCKS
+    names: ClassVar = {"format": "block_format"}
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizeBlocksDescriptor(DequantizeBlocksDescriptor):
+    """columns values a row, a multiple of the format's block. element: f32, f16 or bf16."""
+
+
+class QuantizeBlocksPlan(Plan):
+    """Rows of values as blocks; importance, a number for each column, weighs the errors."""
+
+    __slots__ = ()
+    op = "quantize_blocks_{T}"
+    category = OpCategory.QUANTIZATION
+    kind = QuantizeKind.QUANTIZE_BLOCKS
     names: ClassVar = {"format": "block_format"}
 
 

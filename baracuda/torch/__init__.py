@@ -18,6 +18,7 @@ import torch
 import baracuda as bk
 from baracuda import functions
 from baracuda._arrays.frameworks import framework_of
+from baracuda._call.c_call import OF_BYTES
 from baracuda._functions.flags import FLAGS
 from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
@@ -273,7 +274,8 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         if slot in spec.row.slots and argument.name in arrays and spec.slot_of(argument) == slot:
             found_dtype: torch.dtype = arrays[argument.name].dtype
             return found_dtype
-    kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
+    is_flag = slot == "u8" and spec.row.family not in OF_BYTES
+    kind = ElementKind.BOOL if is_flag else as_element(spec.row.slots.get(slot, (slot,))[0])
     native = framework_of(next(iter(arrays.values())))
     assert native is not None
     return native.native(kind, None)

@@ -32,6 +32,7 @@ SHAPES = {
     "dropout": dict.fromkeys(("x", "dy", "residual"), (3, 4)),
     "multinomial": {"cdf": (3, 4)},
     "dequantize_blocks": {"x": (3, 36)}, "take_blocks": {"x": (5, 36)}, "quantize_activations": {"x": (3, 40)},
+    "quantize_blocks": {"x": (3, 64), "importance": (64,)},
     "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
     "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
     "bins": {"x": (3, 4)},

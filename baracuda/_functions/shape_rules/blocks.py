@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, dense_as
+from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, check_shape, dense_as
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
-from baracuda.quantize.formats import GgufBlockFormat, block_format, values_in
+from baracuda.quantize.formats import GgufBlockFormat, block_format, bytes_of, values_in
 
 
 def _of_bytes(shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> tuple[GgufBlockFormat, Shape, int]:
@@ -52,9 +52,18 @@ def quantize_activations(spec: Spec, shapes: Mapping[str, Shape], numbers: Mappi
         raise InvalidProblemError("x has shape (), must have an axis of values")
     *outer, columns = shapes["x"]
     rows, row_bytes = math.prod(outer), -(-columns // 32) * GgufBlockFormat.Q8_1.type_size
-    views = {
-        "src": functools.partial(dense_as, (rows, columns)),
-        "dst_q8_1": functools.partial(dense_as, (rows, row_bytes)),
-    }
     extents = {"src": (rows, columns), "dst_q8_1": (rows, row_bytes)}
+    views = {name: functools.partial(dense_as, shape) for name, shape in extents.items()}
     return CallMeta({"kx": columns, "ny": rows}, extents, {"dst_q8_1": (*outer, row_bytes)}, op_views=views)
+
+
+def quantize_blocks(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """x is (..., values), y (..., bytes); importance has a number for each column."""
+    if not shapes["x"]:
+        raise InvalidProblemError("x has shape (), must have an axis of values")
+    chosen, (*outer, columns) = block_format(numbers["format"]), shapes["x"]
+    row_bytes, rows = bytes_of(columns, chosen), math.prod(outer)
+    check_shape("importance", shapes.get("importance", (columns,)), (columns,))
+    values = {"rows": rows, "columns": columns, "format": int(chosen)}
+    extents = {"x": (rows, columns), "importance": (columns,), "y": (rows, row_bytes)}
+    return _meta(values, extents, (*outer, row_bytes))

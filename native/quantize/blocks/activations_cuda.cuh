@@ -31,10 +31,9 @@ __global__ void __launch_bounds__(kQ81Threads)
     for (int64_t first = begin - threadIdx.x / kQ81Lanes; first < blocks; first += step) {
         const int64_t block = first + threadIdx.x / kQ81Lanes;
         const bool exists = block < blocks;
-        const int64_t row = !exists ? 0
-                            : blocks < int64_t{1} << 31
-                                ? static_cast<uint32_t>(block) / static_cast<uint32_t>(blocks_per_row)
-                                : block / blocks_per_row;
+        const int64_t row = !exists                     ? 0
+                            : blocks < int64_t{1} << 31 ? static_cast<uint32_t>(block) / static_cast<uint32_t>(blocks_per_row)
+                                                        : block / blocks_per_row;
         const int64_t column = (block - row * blocks_per_row) * kQ81Values + lane * 4;
         const T* const from = src + row * kx + column;
         float x[4] = {};

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks, same, shape
+from tools.bench.check import cells, picks, same, shape
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle.block_formats import FORMATS, decoded
 from tools.oracle.numerics import round_to
@@ -83,6 +83,45 @@ def benches(backend):
                 "indices": Operand((taken,), lambda rng: rng.integers(0, table, taken)),
                 "y": Operand((taken, COLUMNS))},
     )  # fmt: skip
+    yield from encoders(backend)
+
+
+def encoder(name, count):
+    """Arithmetic bounds the searches, so that there is no bar."""
+    chosen = FORMATS[name]
+    return Bench(
+        name=f"quantize_blocks {name}", row="quantize_blocks_{T}", dtypes=("f32", "bf16"), check=close(chosen),
+        scalars={"format": chosen.id},
+        arrays={"x": Operand((count, COLUMNS), "normal"), "importance": Operand((COLUMNS,), 1.0),
+                "y": Operand((count, COLUMNS // chosen.values * chosen.bytes))},
+    )  # fmt: skip
+
+
+def close(chosen):
+    def compare(problem):
+        for row in picks(problem, shape(problem, "y")[0], 2):
+            wide = shape(problem, "y")[1]
+            data = cells(problem, "y", row * wide + np.arange(4 * chosen.bytes)).astype(np.uint8)
+            x = cells(problem, "x", row * COLUMNS + np.arange(4 * chosen.values))
+            error = np.sqrt(np.mean((decoded(chosen, data) - x) ** 2))
+            if not error < 0.4:
+                return f"row {row} of y decodes to an error of {error}"
+        return ""
+
+    return compare
+
+
+def encoders(backend):
+    count = 2**11 if backend == "cuda" else 2**7
+    for name in ("q4_0", "q8_0", "q4_K", "q6_K", "iq4_xs"):
+        yield encoder(name, count)
+    count = 2**14 if backend == "cuda" else 2**10
+    for form in ("", "_wide"):
+        yield Bench(
+            name=f"quantize_q8_1{form}", row=f"quantize_q8_1{form}_{{T}}", dtypes=FLOATS, check=lambda problem: "",
+            bounds=(Bound("copy", 0.9),) if backend == "cuda" else (), scalars={"kx": COLUMNS, "ny": count},
+            arrays={"src": Operand((count, COLUMNS), "normal"), "dst_q8_1": Operand((count, COLUMNS // 32 * 36))},
+        )  # fmt: skip
 
 
 def sweeps(backend):
