@@ -18,6 +18,7 @@ namespace bk::quantize {
 template <class T>
 struct DynamicRows : RowDefaults {
     static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true;
+    static constexpr int kCachedBytes = 64;  // more spill registers
     using C = compute_t<T>;
     using Cached = C;
     struct Acc {
