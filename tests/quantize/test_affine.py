@@ -145,6 +145,35 @@ def test_plans_of_two_launches(library, name):
         getattr(bk, f"{name}Plan").select(None, type(descriptor)(m, n, k, element=bk.f16), library=library)
 
 
+def test_gradients():
+    """Straight-through estimators: inclusive per tensor and per channel, without the end codes per token and per group."""
+    rng = np.random.default_rng(8)
+    x = (rng.integers(-160, 160, (6, 8)) / 4).astype(np.float32)
+    dy = rng.standard_normal((6, 8)).astype(np.float32)
+    codes = np.rint(x / np.float32(0.25)) + 2
+    inside, within = (codes >= -128) & (codes <= 127), (codes > -128) & (codes < 127)
+    rows, groups = np.full(6, 0.25, np.float32), np.full((6, 2), 0.25, np.float32)
+    zeros = {each.shape: np.full(each.shape, 2, np.int32) for each in (rows, groups)}
+    scaled, kept = np.where(inside, dy * 4, 0), np.where(inside, dy, 0)
+    same = np.testing.assert_array_equal
+    same(bk.quantize_per_tensor_backward(dy, x, 0.25, zero_point=2), scaled)
+    same(bk.quantize_per_channel_backward(dy, x, rows, zeros[6,], axis=0), scaled)
+    same(bk.quantize_per_token_backward(dy, x, rows, zeros[6,]), np.where(within, dy * 4, 0))
+    same(bk.quantize_per_group_backward(dy, x, groups, zeros[6, 2]), np.where(within, dy * 4, 0))
+    same(bk.fake_quantize_per_tensor_backward(dy, x, 0.25, zero_point=2), kept)
+    same(bk.fake_quantize_per_channel_backward(dy, x, rows, zeros[6,], axis=0), kept)
+    same(bk.dequantize_per_tensor_backward(dy, 0.25), dy / 4)
+    same(bk.dequantize_per_channel_backward(dy, rows, axis=0), dy / 4)
+    same(bk.dequantize_per_token_backward(dy, rows), dy / 4)
+    same(bk.dequantize_per_group_backward(dy, groups), dy / 4)
+    dx, dscale, dzero = bk.fake_quantize_learnable_backward(dy, x, rows, np.full(6, 2, np.float32), axis=0)
+    same(dx, kept)
+    steps = x.astype(np.float64) * 4
+    slope = np.where(inside, np.rint(steps) - steps, np.clip(codes, -128, 127) - 2)
+    np.testing.assert_allclose(dscale, (dy * slope).sum(1), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(dzero, -np.where(inside, 0, dy * 0.25).sum(1), rtol=1e-5, atol=1e-5)
+
+
 def test_refusals():
     x = np.zeros((4, 6), np.float32)
     with pytest.raises(InvalidProblemError, match="scale has shape"):
