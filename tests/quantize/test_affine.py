@@ -146,7 +146,7 @@ def test_plans_of_two_launches(library, name):
 
 
 def test_gradients():
-    """Straight-through estimators: inclusive per tensor and per channel, without the end codes per token and per group."""
+    """Straight-through estimators: ends included per tensor and per channel, not per token and per group."""
     rng = np.random.default_rng(8)
     x = (rng.integers(-160, 160, (6, 8)) / 4).astype(np.float32)
     dy = rng.standard_normal((6, 8)).astype(np.float32)

@@ -19,6 +19,7 @@ def x_of(*shape):
     return torch.from_numpy(np.random.default_rng(2).standard_normal(shape).astype(np.float32) * 3)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch deprecates quantised tensors
 @pytest.mark.parametrize("dtype, torch_dtype", [("s8", torch.qint8), ("u8", torch.quint8)])
 def test_quantize_as_torch(dtype, torch_dtype):
     x = x_of(6, 50)
