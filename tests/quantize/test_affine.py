@@ -37,7 +37,7 @@ def test_every_code_survives(code, zero):
 
 @pytest.mark.parametrize("zero", [0, 1, -3])
 def test_every_tie(zero):
-    """The zero point joins behind rounding per tensor and per channel, before it per token and per group."""
+    """The zero point is added behind rounding per tensor and per channel, before it per token and per group."""
     steps = np.arange(-131, 132) + 0.5
     x = (steps * 0.25).astype(np.float32)
     after = np.clip(np.rint(steps) + zero, -128, 127)
