@@ -504,7 +504,7 @@ class DynamicRangeQuantizeDescriptor(Descriptor):
         default=DynamicRangeMode.SYMMETRIC, metadata=descriptor.choice(DynamicRangeMode).metadata
     )
     scope: DynamicRangeScope = dataclasses.field(
-        default=DynamicRangeScope.TOKEN, metadata={"check": descriptor.choice(DynamicRangeScope).metadata["check"]}
+        default=DynamicRangeScope.TOKEN, metadata=descriptor.choice(DynamicRangeScope).metadata
     )
     group_size: int = descriptor.extent(default=0)
     output_element: ElementKind = _code()

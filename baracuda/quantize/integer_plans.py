@@ -84,9 +84,7 @@ class MatmulIntegerDescriptor(Descriptor):
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
-    layout: DenseLayout = dataclasses.field(
-        default=DenseLayout.RRR, metadata={"check": descriptor.choice(DenseLayout).metadata["check"]}
-    )
+    layout: DenseLayout = dataclasses.field(default=DenseLayout.RRR, metadata=descriptor.choice(DenseLayout).metadata)
     a_zeros: int = descriptor.extent(default=0)
     b_zeros: int = descriptor.extent(default=0)
     b_element: ElementKind = _dtype(ElementKind.S8)

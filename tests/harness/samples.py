@@ -273,7 +273,7 @@ def array_of(spec, position, rng):
 def dtype_of(spec, slot):
     if slot in ("T", "T.compute"):
         offered = [d for row in spec.rows for d in row.slots.get("T", ())]
-        chosen = next((d for d in ("f64", "f16", "i32", "bool") if d in offered), "f64")
+        chosen = next((d for d in ("f64", "f16", "i32", "bool", "i8", "u8") if d in offered), "f64")
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)

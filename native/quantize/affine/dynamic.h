@@ -18,6 +18,7 @@ namespace bk::quantize {
 template <class T>
 struct DynamicRows : RowDefaults {
     static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true;
+    static constexpr int kCachedBytes = 64;  // more spill registers
     using C = compute_t<T>;
     using Cached = C;
     struct Acc {
@@ -69,14 +70,21 @@ struct DynamicRows : RowDefaults {
     BK_HD Pack<C, int32_t> saved(const Row& row) const { return pack(row.scale, row.zero); }
 };
 
+// The scale and the zero point of rows without elements.
+template <class C>
+struct NoRange {
+    int32_t zero;
+    BK_HD Pack<C, int32_t> operator()() const { return pack(C(1), zero); }
+};
+
 // U is int8_t or uint8_t.
 template <class T, class U, bool kIsSymmetric>
 struct DynamicRange {
     using C = compute_t<T>;
     int32_t n, d, q_min, q_max;
 
-    Work work() const { return all_or_none(int64_t{n} * d); }
-    size_t workspace_size() const { return map_rows_workspace<DynamicRows<T>>(axes()); }
+    Work work() const { return all_or_none(n); }
+    size_t workspace_size() const { return d == 0 ? 0 : map_rows_workspace<DynamicRows<T>>(axes()); }
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"n", n}, {"d", d}}));
         if (kIsSymmetric && q_max <= 0) return fail(Status::kInvalidProblem, "q_max is %d, must be > 0", q_max);
@@ -104,6 +112,8 @@ private:
         f.rule = rule_for<U>(q_min, q_max, false);
         f.largest_code = static_cast<C>(q_max);
         f.is_symmetric = kIsSymmetric;
+        if (d == 0)
+            return pointwise(launch, n, NoRange<C>{kIsSymmetric ? 0 : f.rule.q_min}, outputs(scale, zero_point), inputs());
         return map_rows(launch, axes(), f, inputs(x), inputs(), inputs(), outputs(bytes_of(q)), outputs(scale, zero_point));
     }
 };

@@ -67,6 +67,16 @@ BK_COLD inline Status require_even(const char* name, int64_t count) {
     return fail(Status::kInvalidProblem, "%s is %lld, must be even: codes are two a byte", name, static_cast<long long>(count));
 }
 
+// Codes come before x in a dequantise, and their extent is no argument: a length that x cannot have is refused by its own.
+BK_COLD inline Status require_length(NamedExtent extent, int64_t elements, int64_t size) {
+    if (elements <= kMaxOperandBytes / size) return Status::kOk;
+    return fail(Status::kInvalidProblem, "%s is %lld: x would have more than 2^47 bytes", extent.name,
+                static_cast<long long>(extent.value));
+}
+inline NamedExtent longest_of(const Channels& c) { return {"numel", c.numel}; }
+inline NamedExtent longest_of(const Tokens& t) { return {"d", t.d}; }
+inline NamedExtent longest_of(const Groups& g) { return {"axis_size", g.axis_size}; }
+
 // Where the elements of bytes are: bytes, x, scales in this order, with the offset of the second element's scale.
 struct Pairs {
     int64_t extents[3], byte[3], x[3], scale[3];
@@ -128,6 +138,7 @@ struct DequantizePackedPerTensor : TensorScale<compute_t<T>> {
     int64_t bytes() const { return this->numel / 2; }
     Status check() const {
         BK_TRY(TensorScale<C>::check());
+        BK_TRY(require_length({"numel", this->numel}, this->numel, sizeof(T)));
         return require_even("numel", this->numel);
     }
     Status run(const uint8_t* q, T* x, const Launch& launch) const {
@@ -165,6 +176,7 @@ struct DequantizePackedScoped : Unranged<S> {
     int64_t bytes() const { return this->scope().numel() / 2; }
     Status check() const {
         BK_TRY(S::check());
+        BK_TRY(require_length(longest_of(*this), this->scope().numel(), sizeof(T)));
         return require_pairs(this->scope());
     }
     Status run(const uint8_t* q, const T* scale, const int32_t* zero_point, T* x, const Launch& launch) const {

@@ -14,6 +14,7 @@ from naming import each_row
 
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
+PAIRS = tuple(f"_{t}_{code}" for t in ("f32", "f16", "bf16", "f64") for code in ("s4", "u4"))  # two a byte
 SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
 MULTIPLES = (*PACKED, "int4_", "nf4_", *SPARSE, "dequantize_blocks", "quantize_blocks", "take_blocks")
@@ -23,7 +24,11 @@ STRIDED = [
     if any(p.direction == "host" for p in row.problem) and any(p.role == "rank" for p in row.problem)
     and not op.startswith(("im2col", "col2im"))
 ]  # fmt: skip
-FLAT = [op for op, (row, _) in OPS.items() if row.problem[0].name == "numel" and op not in set(STRIDED)]
+FLAT = [
+    op for op, (row, _) in OPS.items()
+    if row.problem[0].name == "numel" and op not in set(STRIDED)
+    and not any(p.name == "shape4" for p in row.problem)  # extents that numel must be the product of
+]  # fmt: skip
 # Ops of operands with one extent each, which fits.
 ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|unique_(?!r|c)"
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
@@ -129,7 +134,7 @@ def test_other_extents(library, op):
     row, _ = OPS[op]
     extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
     extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # m is 0 or 1
-    unit = 128 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") else 1  # features come in pairs
+    unit = 128 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") or op.endswith(PAIRS) else 1
     problem, most = plain(op), 2**31 - unit
     problem.scalars |= dict.fromkeys(extents, most)
     if "is_concatenated" in problem.scalars:
