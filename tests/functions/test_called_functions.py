@@ -13,6 +13,7 @@ import tolerances
 from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda._library.param import SUFFIXES
+from baracuda.quantize.shapes import fp8_scale_shape
 from cases import CASES, Draw
 from cases.gemm.gemm import ACTIVATIONS
 from cases.reduce.references import reduced
@@ -47,6 +48,8 @@ MOVES = {
     "tokens_first": lambda p: False,
     "shared": lambda p: channel_axis_of(p),
 }  # fmt: skip
+CODES = {"book": bk.CodeBook, "float_format": bk.FloatFormat, "mx_format": bk.MxFormat, "scale_rule": bk.ScaleRule,
+         "scale_layout": bk.ScaleLayout, "fp8_scaling": bk.Fp8Scaling}  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
@@ -103,6 +106,9 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["q_count"], *problem.host["rows_shape"])
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
+    if shape == "scale_count":
+        extents = (problem.scalars["rows"], problem.scalars["columns"])
+        return cells(array).reshape(fp8_scale_shape(*extents, bk.Fp8Scaling(problem.scalars["fp8_scaling"])))
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
         axes = axes_of(spec, problem)
         return cells(array)[tuple(slice(0, 1) if d in axes else slice(None) for d in range(len(array.shape)))]
@@ -153,9 +159,11 @@ def numbers_of(spec, problem):
         elif number.number == "reduce":
             value = bk.ScatterReduction(value)
         elif number.name == "dtype":
-            value = problem.arrays["dx"].dtype
+            value = next(problem.arrays[name].dtype for name in ("dx", "y", "out") if name in problem.arrays)
         elif number.number == "interpolation":
             value = bk.QuantileInterpolation(value).name.lower()
+        elif number.number in CODES:
+            value = CODES[number.number](value).name.lower()
         elif number.number in FLAGS:
             value = bool(value)
         elif spec.layout == "roll":

@@ -234,6 +234,8 @@ struct Dequantize4Bit {
     Work work() const { return all_or_none(numel); }
     Status check() const {
         BK_TRY(check_blocks(numel, block_size));
+        if (numel > kMaxOperandBytes / static_cast<int64_t>(sizeof(T)))
+            return fail(Status::kInvalidProblem, "numel is %lld: y would have more than 2^47 bytes", static_cast<long long>(numel));
         return require_member("book", book, 2);
     }
     Status run(const uint8_t* codes, const float* absmax, const uint8_t* absmax_codes, const float* absmax_map,
