@@ -312,6 +312,9 @@ struct QuantizeFp8 {
         const int64_t tiles = scales().row_tiles() * scales().column_tiles();
         constexpr int64_t kBytes = int64_t{kFp8Tile} * kFp8Tile * 4;
         if (scales().is_global()) {
+            if (!workspace_holds(launch, workspace_size()))
+                return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
+                            launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, workspace_size());
             Carver carver(launch.workspace);
             const Maxima maxima = take_maxima(&carver);
             tile.row_maxima = maxima.rows;
