@@ -202,10 +202,11 @@ def field_of(plan_type: type[Plan], op: Op, pointer: str) -> str:
 
 
 def _dtypes(op: Op, param: Param) -> tuple[ElementKind, ...]:
-    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool."""
+    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool, or a code of a
+    quantised format."""
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
-    if param.dtype == "u8":
+    if param.dtype == "u8" and op.row.family != "quantize":
         return ElementKind.BOOL, ElementKind.U8
     return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 

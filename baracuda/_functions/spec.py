@@ -22,7 +22,19 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "quantize", "random", "reduce", "sampling", "search", "softmax", "sort")
+_DECLARED_FAMILIES = (
+    "gemm",
+    "indexing",
+    "loss",
+    "norm",
+    "quantize",
+    "random",
+    "reduce",
+    "sampling",
+    "search",
+    "softmax",
+    "sort",
+)
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments

@@ -20,7 +20,9 @@ def bytes_of(draw, shape, high=256):
 def pointers(row):
     """Calls without a required pointer, and with a misaligned one."""
     nulls = [Bad(f"null_{p.name}", 2, rf"{p.name} is NULL", null=(p.name,)) for p in row.pointers if p.is_required]
-    wide = [p for p in row.pointers if p.dtype not in ("u8",) and not row.slots.get(p.dtype, ("",))[0].startswith("fp8")]
+    wide = [
+        p for p in row.pointers if p.dtype not in ("u8",) and not row.slots.get(p.dtype, ("",))[0].startswith("fp8")
+    ]
     wide = [p for p in wide if row.slots.get(p.dtype) != ("u8",)]
     return (*nulls, *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x", shift={p.name: 1}) for p in wide))
 
@@ -186,7 +188,8 @@ def mx_cases():
         "large": lambda d: quantize_mx(d, 130, 640, 0, layout=1),
         "special": lambda d: quantize_mx(d, 20, 256, 0, kind="special"),
         "nv_special": lambda d: quantize_mx(d, 20, 256, 6, kind="special", scale=0.01),
-        "nv_scaled": lambda d: quantize_mx(d, 7, 48, 6, scale=2.0**-8), "nv_swizzled": lambda d: quantize_mx(d, 3, 80, 6, layout=1),
+        "nv_scaled": lambda d: quantize_mx(d, 7, 48, 6, scale=2.0**-8),
+        "nv_swizzled": lambda d: quantize_mx(d, 3, 80, 6, layout=1),
     }  # fmt: skip
     for form in range(7):
         problems[f"format{form}"] = lambda d, f=form: quantize_mx(d, 33, 96, f)
@@ -409,6 +412,7 @@ def eight_bit_values(p):
     return {"y": Expected(value.astype(np.float64))}
 
 
+MAXIMA = ("absmax", "absmax_codes", "absmax_map", "absmax_outer", "absmax_offset")
 SIZES = {
     "plain": (100, 32), "one": (1, 2), "odd": (77, 16), "blocks": (1024, 256), "long_blocks": (9001, 4096),
     "threads": (5000, 64), "teams": (1500, 66), "tiny": (3001, 2),
@@ -421,7 +425,7 @@ def block_cases():
         Bad("no_block", 2, "block_size is 0, must be even and > 0", {"block_size": 0}, can=2),
     )
     maxima_bad = (
-        Bad("no_maxima", 2, "absmax is NULL, and so is absmax_codes", null=("absmax",), of="flat"),
+        Bad("no_maxima", 2, "absmax is NULL, and so is absmax_codes", null=MAXIMA),
         *(Bad(f"no_{name}", 2, f"{name} is NULL, but absmax_codes is not", null=(name,), of="nested")
           for name in ("absmax_map", "absmax_outer", "absmax_offset")),
     )  # fmt: skip
@@ -443,7 +447,7 @@ def block_cases():
     row = ROWS["dequantize_4bit_{T}"]
     problems = {"flat" if name == "plain" else name: lambda d, s=s: dequantize_4bit(d, *s) for name, s in SIZES.items()}
     problems |= {
-        "plain": lambda d: dequantize_4bit(d, 100, 32, 0, "both"),
+        "plain": lambda d: dequantize_4bit(d, 100, 4, 0, "both"),
         "nested": lambda d: dequantize_4bit(d, 20_000, 16, 0, True), "fp4": lambda d: dequantize_4bit(d, 777, 32, 1),
         "large": lambda d: dequantize_4bit(d, 60_000, 64),
     }  # fmt: skip
@@ -471,7 +475,8 @@ def block_cases():
     row = ROWS["quantize_8bit_blocks_{T}"]
     problems = {name: lambda d, s=s, k=name: quantize_8bit(d, *s, offset=k == "plain") for name, s in SIZES.items()}
     problems |= {
-        "special": lambda d: quantize_8bit(d, 4000, 16, "special"), "wide": lambda d: quantize_8bit(d, 4000, 128, "wide"),
+        "special": lambda d: quantize_8bit(d, 4000, 16, "special"),
+        "wide": lambda d: quantize_8bit(d, 4000, 128, "wide"),
         "offset": lambda d: quantize_8bit(d, 700, 256, offset=True), "large": lambda d: quantize_8bit(d, 60_000, 256),
     }  # fmt: skip
     yield Case(

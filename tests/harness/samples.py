@@ -231,7 +231,7 @@ def sample(name: str) -> Sample:
         if number.name == "dtype":
             numbers["dtype"] = np.dtype(np.float16 if "to_f32" in name else np.float32)
             if name.startswith("quantize_fp8"):
-                numbers["dtype"] = as_element("fp8_e4m3").numpy_dtype
+                numbers["dtype"] = as_element("fp8e4m3").numpy_dtype
         elif number.default is REQUIRED or number.name in special:
             numbers[number.name] = special.get(number.name, NUMBERS.get(number.name, 2))
     return Sample(arrays, numbers)
@@ -266,9 +266,7 @@ def dtype_of(spec, slot):
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
-    if slot == "u8" and spec.layout == "codes":
-        return np.dtype(np.uint8)
-    return np.dtype(np.bool_) if slot == "u8" else as_element(slot).numpy_dtype
+    return np.dtype(np.bool_) if slot == "u8" and spec.row.family != "quantize" else as_element(slot).numpy_dtype
 
 
 def shape_of(spec, position):

@@ -158,9 +158,10 @@ def benches(backend):
             scalars=flat, arrays={"x": Operand((numel,), "normal"), **operands},
         )  # fmt: skip
         yield Bench(
-            name=f"dequantize_4bit, {name}", row="dequantize_4bit_{T}", dtypes=("bf16",), check=is_four_bit, bounds=copy,
-            scalars=flat, arrays={
-                "codes": codes_of(numel // 2), "absmax": Operand((numel // BLOCK,), "normal"), "y": Operand((numel,))
+            name=f"dequantize_4bit, {name}", row="dequantize_4bit_{T}", dtypes=("bf16",), check=is_four_bit,
+            bounds=copy, scalars=flat,
+            arrays={
+                "codes": codes_of(numel // 2), "absmax": Operand((numel // BLOCK,), "normal"), "y": Operand((numel,)),
             },
         )  # fmt: skip
     blocks = {"numel": numel, "block_size": 256}

@@ -6,7 +6,7 @@ import baracuda as bk
 w = np.linspace(-1, 1, 3 * 64, dtype=np.float32)  # a 3 x 64 matrix
 codes, absmax = bk.quantize_4bit(w)
 x = np.ones((2, 64), dtype=np.float32)
-print(bk.gemv_4bit(x, codes, absmax, n=3))
+print(bk.gemv_4bit(x, codes, 3, absmax))
 
 # %% Plan
 y = bk.empty((2, 3))
