@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda._functions.spec import Spec
-from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.kinds import CodeBook, EmbeddingBagMode, FloatFormat, Fp8Scaling, LossReduction, MxFormat
+from baracuda.kinds import QuantileInterpolation, ScaleLayout, ScaleRule, ScatterReduction
 
 # NumPy, PyTorch, CuPy and JAX arrays; a TensorRef; objects with DLPack, an array interface or a buffer; a number
 Array = Any

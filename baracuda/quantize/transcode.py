@@ -38,9 +38,9 @@ def _nibbles(words: Any, axis: int) -> np.ndarray[Any, Any]:
         )
     each = (words.astype(np.int64)[..., None] >> (4 * np.arange(8))) & 15
     rows, columns = words.shape
-    if axis == 1:
-        return each.reshape(rows, 8 * columns).astype(np.int32)
-    return each.transpose(0, 2, 1).reshape(8 * rows, columns).astype(np.int32)
+    if axis == 0:
+        return np.array(each.transpose(0, 2, 1).reshape(8 * rows, columns), np.int32)
+    return np.array(each.reshape(rows, 8 * columns), np.int32)
 
 
 def gptq_zero_points(zeros: Any, rule: ZeroPointRule, to: ZeroPointRule) -> np.ndarray[Any, Any]:
