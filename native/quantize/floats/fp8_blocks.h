@@ -262,8 +262,8 @@ private:
             for (int i = team.rank; i < kRows * kFp8Tile; i += team.size) {
                 const int r = i / kFp8Tile, c = i % kFp8Tile;
                 if (row + r < s.rows && column + c < s.columns)
-                    memory.stage[c][r] = this->code_of(widen(this->x[(row + r) * s.columns + column + c]),
-                                                       reciprocal(memory.columns[c]));
+                    memory.stage[c][r] =
+                        this->code_of(widen(this->x[(row + r) * s.columns + column + c]), reciprocal(memory.columns[c]));
             }
             team.sync();
             for (int i = team.rank; i < kFp8Tile * kRows / kBytes; i += team.size) {
@@ -321,8 +321,13 @@ struct QuantizeFp8 {
             if (scales().scaling == Fp8Scaling::kRows && y_t != nullptr) tile.column_maxima = maxima.columns;
             BK_TRY(run_teams(launch, tiles, kBytes, Fp8MaximaJob<T>{tile}, true));
         }
-        const Fp8QuantizeJob<T> job{tile, columns % kFp8Part == 0 && is_aligned(y, kFp8Part), rows % 4 == 0 && is_aligned(y_t, 4),
-                                    reinterpret_cast<uint8_t*>(y), reinterpret_cast<uint8_t*>(y_t), scale, scale_t};
+        const Fp8QuantizeJob<T> job{tile,
+                                    columns % kFp8Part == 0 && is_aligned(y, kFp8Part),
+                                    rows % 4 == 0 && is_aligned(y_t, 4),
+                                    reinterpret_cast<uint8_t*>(y),
+                                    reinterpret_cast<uint8_t*>(y_t),
+                                    scale,
+                                    scale_t};
         return run_teams(launch, tiles, kBytes, job, true);
     }
 
@@ -377,8 +382,13 @@ struct DequantizeFp8 {
     Status run(const U* x, const float* scale, T* y, const Launch& launch) const {
         using Job = Fp8DequantizeJob<T>;
         const bool whole = columns % kFp8Part == 0;
-        const Job job{scales(), std::is_same_v<U, e5m2>, whole && is_aligned(x, kFp8Part), whole && is_aligned(y, kVectorBytes),
-                      reinterpret_cast<const uint8_t*>(x), scale, y};
+        const Job job{scales(),
+                      std::is_same_v<U, e5m2>,
+                      whole && is_aligned(x, kFp8Part),
+                      whole && is_aligned(y, kVectorBytes),
+                      reinterpret_cast<const uint8_t*>(x),
+                      scale,
+                      y};
         const int64_t parts = int64_t{rows} * ceil_div<int64_t>(columns, kFp8Part);
         return run_teams(launch, ceil_div(parts, Job::kParts), Job::kParts * 16, job);
     }
