@@ -262,7 +262,9 @@ def array_of(spec, position, rng):
 def dtype_of(spec, slot):
     if slot in ("T", "T.compute"):
         offered = [d for row in spec.rows for d in row.slots.get("T", ())]
-        chosen = next((d for d in ("f64", "f16", "i32", "bool") if d in offered), offered[0] if offered else "f64")
+        chosen = next((d for d in ("f64", "f16", "i32", "bool") if d in offered), "f64")
+        if offered and offered[0].startswith("fp8"):
+            chosen = offered[0]
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
