@@ -243,9 +243,10 @@ private:
     }
 
     BK_HD void scale_each(float (&weights)[kRows][kPart], int64_t item, int64_t first) const {
-        for (int half = 0; half < kRows; ++half)
-            for (int i = 0; i < kPart; ++i)
-                if (first + i < w.k) weights[half][i] *= w.maxima.of(w.block_of(item * kRows + half, first + i));
+        BK_UNROLL
+        for (int half = 0; half < kRows; ++half) BK_UNROLL
+        for (int i = 0; i < kPart; ++i)
+            if (first + i < w.k) weights[half][i] *= w.maxima.of(w.block_of(item * kRows + half, first + i));
     }
 };
 
