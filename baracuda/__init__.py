@@ -167,6 +167,8 @@ if TYPE_CHECKING:
     from baracuda.quantize.linear_plans import SmoothQuantLinearArgs as SmoothQuantLinearArgs
     from baracuda.quantize.linear_plans import SmoothQuantLinearDescriptor as SmoothQuantLinearDescriptor
     from baracuda.quantize.linear_plans import SmoothQuantLinearPlan as SmoothQuantLinearPlan
+    from baracuda.quantize.transcode import *  # noqa: F403
+    from baracuda.quantize.weights import *  # noqa: F403
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -385,6 +387,18 @@ _LAZY |= dict.fromkeys(
         "quantized_linear",
     ),
     "quantize.affine",
+)
+_LAZY |= dict.fromkeys(("compress_absmax", "dynamic_map", "linear_4bit"), "quantize.weights")
+_LAZY |= dict.fromkeys(
+    (
+        "ZeroPointRule",
+        "awq_checkpoint",
+        "gptq_checkpoint",
+        "gptq_zero_points",
+        "mxfp4_to_fp8_blocks",
+        "mxfp4_to_nvfp4",
+    ),
+    "quantize.transcode",
 )
 _LAZY |= dict.fromkeys(
     (

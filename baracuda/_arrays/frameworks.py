@@ -92,7 +92,8 @@ class Framework:
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         """An array of rank 0 on the device of `like`."""
-        return np.array(value, dtype.numpy_dtype)
+        with np.errstate(over="ignore"):  # infinity, as NumPy's own conversions give it
+            return np.array(value, dtype.numpy_dtype)
 
     def contiguous(self, array: Any) -> Any:
         """The array, or a copy of it, in row-major order."""

@@ -77,7 +77,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "E3M2": "6 bits, magnitudes 0 to 28", "E4M3": "8 bits, up to 448, with NaN, without infinities",
         "E5M2": "8 bits, up to 57344, with NaN and infinities",
         "E4M3_FNUZ": "8 bits, up to 240, one NaN, no negative zero",
-        "E5M2_FNUZ": "8 bits, up to 57344, one NaN, no negative zero", "E8M0": "powers of two from 2^-127 to 2^127, NaN",
+        "E5M2_FNUZ": "8 bits, up to 57344, one NaN, no negative zero",
+        "E8M0": "powers of two from 2^-127 to 2^127, NaN",
     },
     "MxFormat": {
         "MXFP4": "32 of e2m1 and a power of two", "MXFP6_E2M3": "32 of e2m3 and a power of two",
@@ -94,7 +95,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "LINEAR": "by rows", "SWIZZLED_128X4": "tiles of 128 rows and 4 columns, in the order of cuBLASLt and cuDNN",
     },
     "Fp8Scaling": {
-        "TENSOR": "all", "ROWS": "a row", "GROUPS": "128 adjacent elements of a row", "BLOCKS": "a square of 128 by 128",
+        "TENSOR": "all", "ROWS": "a row", "GROUPS": "128 adjacent elements of a row",
+        "BLOCKS": "a square of 128 by 128",
     },
     "SamplerKind": {
         "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float-coded formats: narrow floats one by one, MX and NVFP4 blocks, blocks of four bits (NF4, FP4) and of eight bits of a
-map, and fp8 with f32 scales.
+"""Float-coded formats: narrow floats one by one, MX and NVFP4 blocks, blocks of four bits (NF4, FP4) and of eight bits
+of a map, and fp8 with f32 scales.
 
 codes are bytes. Layouts, roundings and scale rules are those of the functions on arrays of the same names.
 """

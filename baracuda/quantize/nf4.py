@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NF4 weights whose bytes pair two rows: dequantisation, and products with few vectors.
 
-weight is (n / 2, k) of u8: byte [i, c] has column c of row 2 i in its low and of row 2 i + 1 in its high half. absmax is
-(n, k / block_size) of f32. baracuda.quantize.four_bit has bitsandbytes' layout.
+weight is (n / 2, k) of u8: byte [i, c] has column c of row 2 i in its low and of row 2 i + 1 in its high half. absmax
+is (n, k / block_size) of f32. baracuda.quantize.floats has bitsandbytes' layout.
 """
 
 from __future__ import annotations

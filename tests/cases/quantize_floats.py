@@ -6,7 +6,7 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle import low_floats
 from tools.oracle.code_books import BOOKS
-from tools.oracle.numerics import encode, round_to
+from tools.oracle.numerics import bits_type, decode, encode, round_to
 
 from .model import Array, Bad, Case, Expected, Idle, Problem
 
@@ -51,8 +51,6 @@ def boundaries(form, dtype):
     bits = encode(found, dtype).astype(np.int64)
     width = {"f32": 32}.get(dtype, 16)
     near = np.concatenate([bits, bits + 1, bits - 1]) % (1 << width)
-    from tools.oracle.numerics import bits_type, decode
-
     return decode(near.astype(bits_type(dtype)), dtype)
 
 
@@ -154,8 +152,6 @@ def rule_boundaries(draw, form, rule):
     largest = round_to(largest, draw.dtype)
     bits = encode(largest, draw.dtype).astype(np.int64)
     near = np.unique(np.concatenate([bits, bits + 1, np.maximum(bits - 1, 0)]))
-    from tools.oracle.numerics import bits_type, decode
-
     largest = decode(near.astype(bits_type(draw.dtype)), draw.dtype)
     largest = largest[np.isfinite(largest)]
     x = draw.rng.uniform(-1, 1, (largest.size, block)) * largest[:, None]
@@ -188,11 +184,12 @@ def mx_dequantized(p):
 def mx_cases():
     row = ROWS["quantize_mx_{T}"]
     problems = {
-        "plain": lambda d: quantize_mx(d, 5, 64, 0), "one": lambda d: quantize_mx(d, 1, 32, 0),
+        "plain": lambda d: quantize_mx(d, 5, 64, 6, scale=0.25), "one": lambda d: quantize_mx(d, 1, 32, 0),
         "large": lambda d: quantize_mx(d, 130, 640, 0, layout=1),
         "special": lambda d: quantize_mx(d, 20, 256, 0, kind="special"),
         "nv_special": lambda d: quantize_mx(d, 20, 256, 6, kind="special", scale=0.01),
-        "nv_scaled": lambda d: quantize_mx(d, 7, 48, 6, scale=2.0**-8), "nv_swizzled": lambda d: quantize_mx(d, 3, 80, 6, layout=1),
+        "nv_scaled": lambda d: quantize_mx(d, 7, 48, 6, scale=2.0**-8),
+        "nv_swizzled": lambda d: quantize_mx(d, 3, 80, 6, layout=1),
     }  # fmt: skip
     for form in range(7):
         problems[f"format{form}"] = lambda d, f=form: quantize_mx(d, 33, 96, f)
@@ -202,7 +199,7 @@ def mx_cases():
             if form < 6:
                 problems[f"boundaries{form}_{rule}"] = lambda d, f=form, r=rule: rule_boundaries(d, f, r)
     shared = (*negative("rows", "n"), *choices("mx_format", 7), *choices("scale_layout", 2))
-    n_of = Bad("n", 2, "n is 40, must be a multiple of 32, the format's block", {"n": 40}, can=2)
+    n_of = Bad("n", 2, "n is 40, must be a multiple of 16, the format's block", {"n": 40}, can=2)
     idle = (Idle("no_rows", {"rows": 0}), Idle("no_columns", {"n": 0}))
     yield Case(
         row=row.name, problems=problems, reference=mx_quantized, tolerance={"codes": "exact", "scales": "exact"},
@@ -210,7 +207,7 @@ def mx_cases():
     )  # fmt: skip
     row = ROWS["dequantize_mx_{T}"]
     problems = {
-        "plain": lambda d: dequantize_mx(d, 5, 64, 0), "one": lambda d: dequantize_mx(d, 1, 32, 0),
+        "plain": lambda d: dequantize_mx(d, 5, 64, 6, 0, 0.25), "one": lambda d: dequantize_mx(d, 1, 32, 0),
         "large": lambda d: dequantize_mx(d, 130, 640, 0, 1), "nv_scaled": lambda d: dequantize_mx(d, 7, 48, 6, 0, 0.01),
     }  # fmt: skip
     for form in range(7):
@@ -298,8 +295,6 @@ def book_boundaries(draw, book):
     middle = (table[1:] + table[:-1]) / 2
     near = round_to(np.concatenate([middle, table, [0.0, -1e-30, 1e-30]]), draw.dtype)
     bits = encode(near, draw.dtype).astype(np.int64)
-    from tools.oracle.numerics import bits_type, decode
-
     width = 32 if draw.dtype == "f32" else 16
     near = decode((np.concatenate([bits, bits + 1, bits - 1]) % (1 << width)).astype(bits_type(draw.dtype)), draw.dtype)
     near = near[np.abs(near) <= 1]
@@ -326,7 +321,8 @@ def maxima(draw, numel, block, nested):
         "absmax_outer": draw.floats((outer,), "positive", dtype="f32"),
         "absmax_offset": draw.floats((1,), "positive", dtype="f32"),
     }  # fmt: skip
-    null = ("absmax",) if nested else ("absmax_codes", "absmax_map", "absmax_outer", "absmax_offset")
+    flat = ("absmax_codes", "absmax_map", "absmax_outer", "absmax_offset")
+    null = () if nested == "both" else ("absmax",) if nested else flat
     return arrays, null
 
 
@@ -416,6 +412,7 @@ def eight_bit_values(p):
     return {"y": Expected(value.astype(np.float64))}
 
 
+MAXIMA = ("absmax", "absmax_codes", "absmax_map", "absmax_outer", "absmax_offset")
 SIZES = {
     "plain": (100, 32), "one": (1, 2), "odd": (77, 16), "blocks": (1024, 256), "long_blocks": (9001, 4096),
     "threads": (5000, 64), "teams": (1500, 66), "tiny": (3001, 2),
@@ -428,7 +425,7 @@ def block_cases():
         Bad("no_block", 2, "block_size is 0, must be even and > 0", {"block_size": 0}, can=2),
     )
     maxima_bad = (
-        Bad("no_maxima", 2, "absmax is NULL, and so is absmax_codes", null=("absmax",)),
+        Bad("no_maxima", 2, "absmax is NULL, and so is absmax_codes", null=MAXIMA),
         *(Bad(f"no_{name}", 2, f"{name} is NULL, but absmax_codes is not", null=(name,), of="nested")
           for name in ("absmax_map", "absmax_outer", "absmax_offset")),
     )  # fmt: skip
@@ -448,8 +445,9 @@ def block_cases():
         bad=(*negative("numel"), *block, *choices("book", 2), *pointers(row)),
     )  # fmt: skip
     row = ROWS["dequantize_4bit_{T}"]
-    problems = {name: lambda d, s=s: dequantize_4bit(d, *s) for name, s in SIZES.items()}
+    problems = {"flat" if name == "plain" else name: lambda d, s=s: dequantize_4bit(d, *s) for name, s in SIZES.items()}
     problems |= {
+        "plain": lambda d: dequantize_4bit(d, 100, 4, 0, "both"),
         "nested": lambda d: dequantize_4bit(d, 20_000, 16, 0, True), "fp4": lambda d: dequantize_4bit(d, 777, 32, 1),
         "large": lambda d: dequantize_4bit(d, 60_000, 64),
     }  # fmt: skip
@@ -460,7 +458,8 @@ def block_cases():
     )  # fmt: skip
     row = ROWS["gemv_4bit_{T}"]
     problems = {
-        "plain": lambda d: gemv_4bit(d, 3, 7, 64, 32), "one": lambda d: gemv_4bit(d, 1, 1, 1, 2),
+        "plain": lambda d: gemv_4bit(d, 3, 7, 64, 32, 0, "both"), "flat": lambda d: gemv_4bit(d, 3, 7, 64, 32),
+        "one": lambda d: gemv_4bit(d, 1, 1, 1, 2),
         "nested": lambda d: gemv_4bit(d, 2, 9, 128, 16, 0, True), "fp4": lambda d: gemv_4bit(d, 5, 6, 96, 32, 1),
         "odd_k": lambda d: gemv_4bit(d, 2, 11, 77, 16), "across_rows": lambda d: gemv_4bit(d, 4, 10, 24, 64),
         "eight": lambda d: gemv_4bit(d, 8, 16, 256, 64), "many": lambda d: gemv_4bit(d, 19, 12, 160, 32),
@@ -474,9 +473,10 @@ def block_cases():
         bad=(*negative("m", "n", "k"), *block, *choices("book", 2), *maxima_bad, *pointers(row)),
     )  # fmt: skip
     row = ROWS["quantize_8bit_blocks_{T}"]
-    problems = {name: lambda d, s=s: quantize_8bit(d, *s) for name, s in SIZES.items()}
+    problems = {name: lambda d, s=s, k=name: quantize_8bit(d, *s, offset=k == "plain") for name, s in SIZES.items()}
     problems |= {
-        "special": lambda d: quantize_8bit(d, 4000, 16, "special"), "wide": lambda d: quantize_8bit(d, 4000, 128, "wide"),
+        "special": lambda d: quantize_8bit(d, 4000, 16, "special"),
+        "wide": lambda d: quantize_8bit(d, 4000, 128, "wide"),
         "offset": lambda d: quantize_8bit(d, 700, 256, offset=True), "large": lambda d: quantize_8bit(d, 60_000, 256),
     }  # fmt: skip
     yield Case(
@@ -484,7 +484,7 @@ def block_cases():
         tolerance={"codes": "exact", "absmax": "exact"}, bad=(*negative("numel"), *block, *pointers(row)),
     )  # fmt: skip
     row = ROWS["dequantize_8bit_blocks_{T}"]
-    problems = {name: lambda d, s=s: dequantize_8bit(d, *s) for name, s in SIZES.items()}
+    problems = {name: lambda d, s=s, k=name: dequantize_8bit(d, *s, k == "plain") for name, s in SIZES.items()}
     problems |= {
         "offset": lambda d: dequantize_8bit(d, 700, 256, True), "large": lambda d: dequantize_8bit(d, 60_000, 256)
     }  # fmt: skip

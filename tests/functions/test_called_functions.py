@@ -14,6 +14,7 @@ from baracuda._call.c_call import OF_BYTES
 from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda._library.param import SUFFIXES
+from baracuda.quantize.shapes import fp8_scale_shape
 from cases import CASES, Draw
 from cases.gemm.gemm import ACTIVATIONS
 from cases.reduce.references import reduced
@@ -50,6 +51,8 @@ MOVES = {
     "tokens_first": lambda p: False,
     "shared": lambda p: channel_axis_of(p),
 }  # fmt: skip
+CODES = {"book": bk.CodeBook, "float_format": bk.FloatFormat, "mx_format": bk.MxFormat, "scale_rule": bk.ScaleRule,
+         "scale_layout": bk.ScaleLayout, "fp8_scaling": bk.Fp8Scaling}  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 
 
@@ -106,6 +109,9 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(problem.scalars["q_count"], *problem.host["rows_shape"])
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
+    if shape == "scale_count":
+        extents = (problem.scalars["rows"], problem.scalars["columns"])
+        return cells(array).reshape(fp8_scale_shape(*extents, bk.Fp8Scaling(problem.scalars["fp8_scaling"])))
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
         axes = axes_of(spec, problem)
         return cells(array)[tuple(slice(0, 1) if d in axes else slice(None) for d in range(len(array.shape)))]
@@ -159,6 +165,8 @@ def numbers_of(spec, problem):
             value = problem.arrays[spec.outputs[0].pointer].dtype
         elif number.number == "interpolation":
             value = bk.QuantileInterpolation(value).name.lower()
+        elif number.number in CODES:
+            value = CODES[number.number](value).name.lower()
         elif number.number in FLAGS:
             value = bool(value)
         elif spec.layout == "roll":
@@ -223,6 +231,8 @@ def test_problems_of_the_cases(name):
 
 def is_served(spec, slots):
     """Whether the row, with its dtype of results, serves the function."""
+    if spec.row.family == "quantize":  # by the argument dtype
+        return True
     results = spec.row.slots.get("U", ("i64",))
     given = {param.dtype for param in spec.row.pointers if not param.is_output}
     if "I" in slots and "I" not in given and slots["I"] != spec.row.slots["I"][0]:

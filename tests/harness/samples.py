@@ -123,6 +123,7 @@ _OF_TOKENS = (
     "top_p_renorm_probs", "token_penalty_lists", "top_k_sampling_from_probs", "top_p_sampling_from_probs",
     "min_p_sampling_from_probs", "top_k_top_p_sampling_from_probs",
 )  # fmt: skip
+_MAXIMA = dict.fromkeys(("absmax", "absmax_codes", "absmax_outer", "absmax_offset"), (1,)) | {"absmax_map": (256,)}
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
@@ -172,6 +173,18 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "moe_combine_backward": ({"dout": (3, 4), "y": (6, 4), "weights": (3, 2)}, {}),
     **{f"grouped_linear{end}": ({"x": (5, 4), "weight": (3, 2, 4), "dy": (5, 2)}, {}) for end in ("", "_backward")},
     "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
+    "nf4_dequantize": ({"w_packed": (2, 6), "absmax": (4, 3)}, {}),
+    "encode_floats": ({"x": (3, 4)}, {"float_format": "e4m3"}),
+    "decode_floats": ({"codes": (3, 4)}, {"float_format": "e4m3"}),
+    "quantize_mx": ({"x": (3, 64), "tensor_scale": (1,)}, {}),
+    "dequantize_mx": ({"codes": (3, 32), "scales": (3, 2), "tensor_scale": (1,)}, {}),
+    "quantize_4bit": ({"x": (3, 4)}, {}),
+    "dequantize_4bit": ({"codes": (6,), **_MAXIMA}, {}),
+    "gemv_4bit": ({"x": (3, 4), "codes": (10,), "bias": (5,), **_MAXIMA}, {"n": 5}),
+    "quantize_8bit_blocks": ({"x": (3, 4), "map": (256,), "offset": (1,)}, {}),
+    "dequantize_8bit_blocks": ({"codes": (3, 4), "absmax": (1,), "map": (256,), "offset": (1,)}, {}),
+    **dict.fromkeys(("quantize_fp8", "quantize_fp8_transposed", "quantize_fp8_both"), ({"x": (3, 4)}, {})),
+    "dequantize_fp8": ({"x": (3, 4), "scale": (3, 1)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
         f"{order}segment_{reduction}": ({"x": (4, 3)}, {"num_segments": 3})
@@ -203,6 +216,7 @@ INDICES = {
     **{(f"moe_{name}{end}", "order"): [2, 0, 3, 1, 4, -1] for name in ("permute", "combine") for end in ("", "_backward")},
     **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
        for end in ("", "_backward")},
+    **dict.fromkeys(("map", "absmax_map"), np.linspace(-1, 1, 256)),
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
@@ -240,6 +254,8 @@ def sample(name: str) -> Sample:
     for number in spec.numbers:
         if number.name == "dtype":
             numbers["dtype"] = np.dtype(np.float16 if "to_f32" in name else np.float32)
+            if name.startswith("quantize_fp8"):
+                numbers["dtype"] = as_element("fp8e4m3").numpy_dtype
         elif number.default is REQUIRED or number.name in special:
             numbers[number.name] = special.get(number.name, NUMBERS.get(number.name, 2))
     return Sample(arrays, numbers)
@@ -274,6 +290,8 @@ def dtype_of(spec, slot):
     if slot in ("T", "T.compute"):
         offered = [d for row in spec.rows for d in row.slots.get("T", ())]
         chosen = next((d for d in ("f64", "f16", "i32", "bool", "i8", "u8") if d in offered), "f64")
+        if offered and offered[0].startswith("fp8"):
+            chosen = offered[0]
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Narrow floats and their blocks in NumPy: values from the formats' definitions, the nearest by search in these values."""
+"""Narrow floats and their blocks in NumPy: values by the formats' definitions, the nearest by search in these."""
 
 import functools
 
@@ -75,9 +75,8 @@ def _nearest(table, magnitude):
 def pack(codes: np.ndarray, bits: int) -> np.ndarray:
     """A little-endian stream of bits along the last axis."""
     each = (codes[..., None] >> np.arange(bits)) & 1
-    return np.packbits(each.astype(np.uint8).reshape(*codes.shape[:-1], -1), axis=-1, bitorder="little").astype(
-        np.int64
-    )
+    flat = each.astype(np.uint8).reshape(*codes.shape[:-1], -1)
+    return np.packbits(flat, axis=-1, bitorder="little").astype(np.int64)
 
 
 def unpack(packed: np.ndarray, bits: int) -> np.ndarray:
@@ -99,7 +98,7 @@ def mx_exponent(element: str, rule: int, largest: np.ndarray) -> np.ndarray:
         value = float(largest[at])
         if value == 0:
             continue
-        mantissa, exponent = np.frexp(value)  # mantissa in [0.5, 1)
+        exponent = np.frexp(value)[1]  # of a mantissa in [0.5, 1)
         if rule == 0:
             shared = int(exponent) - 1 - top
         elif rule == 1:

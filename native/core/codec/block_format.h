@@ -3,7 +3,7 @@
 // values. Kernels read a format through these members alone, so that dequantisation, products, experts and embedding rows
 // share one text:
 //
-//   kBlock, kBytes                values and bytes of a block; kAlign, the alignment of a block in bytes (2 or 4)
+//   kBlock, kBytes                values and bytes of a block; kAlign, the alignment of a block in bytes (1, 2 or 4)
 //   kGroup                        adjacent values with one scale and offset: 16, 32 or 256
 //   kHasOffset                    false if all offsets are 0
 //   codes4(block, e)              the codes of values e to e + 3 (e a multiple of 4), as signed bytes, the first lowest

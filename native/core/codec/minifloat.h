@@ -48,8 +48,10 @@ struct Minifloat {
         if (is_unsigned_zero && is_negative && magnitude == 0) return bit_cast<float>(0x7fc00000u);
         const float scale = bit_cast<float>(static_cast<uint32_t>(254 - bias) << 23);
         uint32_t value = bit_cast<uint32_t>(bit_cast<float>(magnitude << (23 - mantissa)) * scale);
-        if (has_infinity && magnitude == largest + 1) value = 0x7f800000u;
-        else if (has_nan && magnitude > largest) value = 0x7fc00000u;
+        if (has_infinity && magnitude == largest + 1)
+            value = 0x7f800000u;
+        else if (has_nan && magnitude > largest)
+            value = 0x7fc00000u;
         return bit_cast<float>(value | (is_negative ? 0x80000000u : 0u));
     }
 };

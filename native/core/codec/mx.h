@@ -59,9 +59,7 @@ struct MxElements {
     bool is_integer;
     Minifloat floats;
 
-    BK_HD static MxElements of(MxFormat format) {
-        return {format == MxFormat::kMxint8, minifloat(MxLayout{format}.element())};
-    }
+    BK_HD static MxElements of(MxFormat format) { return {format == MxFormat::kMxint8, minifloat(MxLayout{format}.element())}; }
     BK_HD uint32_t encode(float x) const { return is_integer ? mxint8_code(x) : floats.encode(x); }
     BK_HD float decode(uint32_t code) const { return is_integer ? mxint8_value(code) : floats.decode(code); }
     BK_HD int mantissa() const { return is_integer ? 6 : floats.mantissa; }

@@ -20,14 +20,10 @@ constexpr int64_t kThreadBlock = 64;  // the largest block that one thread quant
 constexpr int64_t kTeamItems = 256;   // blocks of a team of such threads, and steps of others
 
 // The largest magnitude of a block as it is stored: NaN if it is not finite.
-BK_HD float stored_magnitude(float largest) {
-    return is_finite_magnitude(largest) ? largest : bit_cast<float>(0x7fc00000u);
-}
+BK_HD float stored_magnitude(float largest) { return is_finite_magnitude(largest) ? largest : bit_cast<float>(0x7fc00000u); }
 
 // What a value is multiplied by: 0 if the block has no codes of its own. The reciprocal of a subnormal may be infinite.
-BK_HD float factor_of(float largest) {
-    return is_finite_magnitude(largest) && largest > 0.0f ? reciprocal(largest) : 0.0f;
-}
+BK_HD float factor_of(float largest) { return is_finite_magnitude(largest) && largest > 0.0f ? reciprocal(largest) : 0.0f; }
 
 BK_HD float scaled_by(float x, float factor) {
     const float y = math::product(x, factor);
@@ -234,6 +230,9 @@ struct Dequantize4Bit {
     Work work() const { return all_or_none(numel); }
     Status check() const {
         BK_TRY(check_blocks(numel, block_size));
+        if (numel > kMaxOperandBytes / static_cast<int64_t>(sizeof(T)))
+            return fail(Status::kInvalidProblem, "numel is %lld: y would have more than 2^47 bytes",
+                        static_cast<long long>(numel));
         return require_member("book", book, 2);
     }
     Status run(const uint8_t* codes, const float* absmax, const uint8_t* absmax_codes, const float* absmax_map,
@@ -241,8 +240,10 @@ struct Dequantize4Bit {
         BK_TRY(check_maxima(absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset));
         using Job = FourBitDequantizeJob<T>;
         const BlockMaxima maxima{absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset};
-        const FourBitWeights w{FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), 1, numel, block_size, codes, maxima};
-        const Job job{numel, w, block_size % Job::kPart == 0, is_aligned(codes, Job::kPart / 2), is_aligned(y, kVectorBytes), y};
+        const FourBitWeights w{
+            FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), 1, numel, block_size, codes, maxima};
+        const Job job{numel, w, block_size % Job::kPart == 0, is_aligned(codes, Job::kPart / 2), is_aligned(y, kVectorBytes),
+                      y};
         return run_teams(launch, ceil_div(numel, kTeamItems * 4 * Job::kPart), kTeamItems * 4 * Job::kPart, job, true);
     }
 };

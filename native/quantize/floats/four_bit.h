@@ -161,7 +161,7 @@ struct FourBitGemvJob {
 
     FourBitWeights w;
     bool has_aligned_codes, has_aligned_vectors, has_one_block;  // for a step
-    int64_t vectors;  // at most kVectors
+    int64_t vectors;                                             // at most kVectors
     const T* y;
     const T* bias;  // of the rows; null is zeros
     T* out;
@@ -206,9 +206,8 @@ private:
             if (first >= w.k) break;
             float weights[kRows][kPart];
             BK_UNROLL
-            for (int half = 0; half < kRows; ++half)
-                BK_UNROLL
-                for (int i = 0; i < kPart; ++i) weights[half][i] = book[code(bytes, half, part * kPart + i)];
+            for (int half = 0; half < kRows; ++half) BK_UNROLL
+            for (int i = 0; i < kPart; ++i) weights[half][i] = book[code(bytes, half, part * kPart + i)];
             if (!has_one_block) scale_each(weights, item, first);
             BK_UNROLL
             for (int m = 0; m < kVectors; ++m) {
@@ -216,14 +215,12 @@ private:
                 float x[kPart];
                 load_widened(x, y + m * w.k + first, w.k - first, has_aligned_vectors);
                 BK_UNROLL
-                for (int half = 0; half < kRows; ++half)
-                    BK_UNROLL
-                    for (int i = 0; i < kPart; ++i) own[half * kVectors + m] += weights[half][i] * x[i];
+                for (int half = 0; half < kRows; ++half) BK_UNROLL
+                for (int i = 0; i < kPart; ++i) own[half * kVectors + m] += weights[half][i] * x[i];
             }
         }
         BK_UNROLL
-        for (int i = 0; i < kRows * kVectors; ++i)
-            sums.sum[i] += has_one_block ? own[i] * scales[i / kVectors] : own[i];
+        for (int i = 0; i < kRows * kVectors; ++i) sums.sum[i] += has_one_block ? own[i] * scales[i / kVectors] : own[i];
     }
 
     // Codes of absent columns do not matter: their vectors are zeros, and code books are finite.
@@ -246,9 +243,10 @@ private:
     }
 
     BK_HD void scale_each(float (&weights)[kRows][kPart], int64_t item, int64_t first) const {
-        for (int half = 0; half < kRows; ++half)
-            for (int i = 0; i < kPart; ++i)
-                if (first + i < w.k) weights[half][i] *= w.maxima.of(w.block_of(item * kRows + half, first + i));
+        BK_UNROLL
+        for (int half = 0; half < kRows; ++half) BK_UNROLL
+        for (int i = 0; i < kPart; ++i)
+            if (first + i < w.k) weights[half][i] *= w.maxima.of(w.block_of(item * kRows + half, first + i));
     }
 };
 
@@ -260,8 +258,14 @@ Status four_bit_gemv(const Launch& launch, const FourBitWeights& w, int64_t vect
     const bool flat = kLayout == FourBitLayout::kColumns;
     const bool whole_rows = w.k % (flat ? 2 * Job::kBytes : Job::kBytes) == 0;
     const bool has_one_block = w.block % Job::kStep == 0 && (!flat || w.k % Job::kStep == 0);
-    Job job{w, whole_rows && is_aligned(w.codes, Job::kBytes),
-            w.k % kVectorLanes<T> == 0 && is_aligned(y, kVectorBytes), has_one_block, vectors, y, bias, out};
+    Job job{w,
+            whole_rows && is_aligned(w.codes, Job::kBytes),
+            w.k % kVectorLanes<T> == 0 && is_aligned(y, kVectorBytes),
+            has_one_block,
+            vectors,
+            y,
+            bias,
+            out};
     const int64_t bytes = w.k / 2 * Job::kRows;
     return run_teams(launch, w.n / Job::kRows, bytes, job, true);
 }

@@ -262,8 +262,8 @@ private:
             for (int i = team.rank; i < kRows * kFp8Tile; i += team.size) {
                 const int r = i / kFp8Tile, c = i % kFp8Tile;
                 if (row + r < s.rows && column + c < s.columns)
-                    memory.stage[c][r] = this->code_of(widen(this->x[(row + r) * s.columns + column + c]),
-                                                       reciprocal(memory.columns[c]));
+                    memory.stage[c][r] =
+                        this->code_of(widen(this->x[(row + r) * s.columns + column + c]), reciprocal(memory.columns[c]));
             }
             team.sync();
             for (int i = team.rank; i < kFp8Tile * kRows / kBytes; i += team.size) {
@@ -292,13 +292,12 @@ struct QuantizeFp8 {
     Fp8Scales scales() const { return {static_cast<Fp8Scaling>(fp8_scaling), rows, columns}; }
     int64_t scale_count() const { return scales().count(); }
     int64_t scale_count_t() const { return scales().transposed().count(); }
-    int64_t row_maxima() const { return rows_of_maxima(scales()); }
-    int64_t column_maxima() const { return scales().scaling == Fp8Scaling::kRows ? rows_of_maxima(scales().transposed()) : 0; }
 
     Work work() const { return all_or_none(std::min(rows, columns)); }
     size_t workspace_size() const {
-        if (!scales().is_global()) return 0;
-        return static_cast<size_t>(row_maxima() + column_maxima()) * sizeof(float) + alignof(float) - 1;
+        Carver carver;
+        take_maxima(&carver);
+        return carver.bytes();
     }
     Status check() const {
         BK_TRY(check_fp8(rows, columns, fp8_scaling));
@@ -313,20 +312,36 @@ struct QuantizeFp8 {
         const int64_t tiles = scales().row_tiles() * scales().column_tiles();
         constexpr int64_t kBytes = int64_t{kFp8Tile} * kFp8Tile * 4;
         if (scales().is_global()) {
-            float* const maxima = workspace_array<float>(launch, row_maxima() + column_maxima());
-            if (maxima == nullptr) return fail(Status::kWorkspaceTooSmall, "the workspace is shorter than workspace_size");
-            tile.row_maxima = maxima;
-            if (scales().scaling == Fp8Scaling::kRows && y_t != nullptr) tile.column_maxima = maxima + row_maxima();
+            if (!workspace_holds(launch, workspace_size()))
+                return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
+                            launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, workspace_size());
+            Carver carver(launch.workspace);
+            const Maxima maxima = take_maxima(&carver);
+            tile.row_maxima = maxima.rows;
+            if (scales().scaling == Fp8Scaling::kRows && y_t != nullptr) tile.column_maxima = maxima.columns;
             BK_TRY(run_teams(launch, tiles, kBytes, Fp8MaximaJob<T>{tile}, true));
         }
-        const Fp8QuantizeJob<T> job{tile, columns % kFp8Part == 0 && is_aligned(y, kFp8Part), rows % 4 == 0 && is_aligned(y_t, 4),
-                                    reinterpret_cast<uint8_t*>(y), reinterpret_cast<uint8_t*>(y_t), scale, scale_t};
+        const Fp8QuantizeJob<T> job{tile,
+                                    columns % kFp8Part == 0 && is_aligned(y, kFp8Part),
+                                    rows % 4 == 0 && is_aligned(y_t, 4),
+                                    reinterpret_cast<uint8_t*>(y),
+                                    reinterpret_cast<uint8_t*>(y_t),
+                                    scale,
+                                    scale_t};
         return run_teams(launch, tiles, kBytes, job, true);
     }
 
 private:
-    static int64_t rows_of_maxima(const Fp8Scales& s) {
-        return s.scaling == Fp8Scaling::kTensor ? s.row_tiles() * s.column_tiles() : s.rows * s.column_tiles();
+    // Largest magnitudes of tiles, or of each row and column of them.
+    struct Maxima {
+        float *rows, *columns;
+    };
+    Maxima take_maxima(Carver* carver) const {
+        const Fp8Scales s = scales();
+        if (!s.is_global() || std::min(rows, columns) <= 0) return {nullptr, nullptr};
+        if (s.scaling == Fp8Scaling::kTensor) return {carver->take<float>(s.row_tiles() * s.column_tiles()), nullptr};
+        float* const of_rows = carver->take<float>(s.rows * s.column_tiles());
+        return {of_rows, carver->take<float>(s.columns * s.row_tiles())};
     }
 };
 
@@ -367,8 +382,13 @@ struct DequantizeFp8 {
     Status run(const U* x, const float* scale, T* y, const Launch& launch) const {
         using Job = Fp8DequantizeJob<T>;
         const bool whole = columns % kFp8Part == 0;
-        const Job job{scales(), std::is_same_v<U, e5m2>, whole && is_aligned(x, kFp8Part), whole && is_aligned(y, kVectorBytes),
-                      reinterpret_cast<const uint8_t*>(x), scale, y};
+        const Job job{scales(),
+                      std::is_same_v<U, e5m2>,
+                      whole && is_aligned(x, kFp8Part),
+                      whole && is_aligned(y, kVectorBytes),
+                      reinterpret_cast<const uint8_t*>(x),
+                      scale,
+                      y};
         const int64_t parts = int64_t{rows} * ceil_div<int64_t>(columns, kFp8Part);
         return run_teams(launch, ceil_div(parts, Job::kParts), Job::kParts * 16, job);
     }

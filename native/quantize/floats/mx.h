@@ -100,7 +100,8 @@ private:
                 const uint32_t one = is_finite ? elements.encode(math::product(values[i + e], factor)) : 0u;
                 four |= one << (e * bits);
             }
-            for (int byte = 0; byte < bits / 2; ++byte) to[i / 4 * (bits / 2) + byte] = static_cast<uint8_t>(four >> (8 * byte));
+            for (int byte = 0; byte < bits / 2; ++byte)
+                to[i / 4 * (bits / 2) + byte] = static_cast<uint8_t>(four >> (8 * byte));
         }
     }
 };
@@ -137,9 +138,7 @@ struct MxDequantizeJob {
     }
 };
 
-inline Status require_mx_format(int32_t format) {
-    return require_member("mx_format", format, codec::kMxFormats);
-}
+inline Status require_mx_format(int32_t format) { return require_member("mx_format", format, codec::kMxFormats); }
 
 // What both directions share.
 struct MxShape {
@@ -175,8 +174,15 @@ struct QuantizeMx {
         return require_member("scale_rule", scale_rule, 3);
     }
     Status run(const T* x, const float* tensor_scale, uint8_t* codes, uint8_t* scale_codes, const Launch& launch) const {
-        const MxQuantizeJob<T> job{MxShape::layout(mx_format).format, static_cast<codec::ScaleRule>(scale_rule), scales(), n,
-                                   is_aligned(x, kVectorBytes), x, tensor_scale, codes, scale_codes};
+        const MxQuantizeJob<T> job{MxShape::layout(mx_format).format,
+                                   static_cast<codec::ScaleRule>(scale_rule),
+                                   scales(),
+                                   n,
+                                   is_aligned(x, kVectorBytes),
+                                   x,
+                                   tensor_scale,
+                                   codes,
+                                   scale_codes};
         return run_teams(launch, ceil_div(scales().count(), kBlocksOfTeam), kBlocksOfTeam * 64, job);
     }
 };
@@ -193,8 +199,8 @@ struct DequantizeMx {
     Work work() const { return all_or_none(std::min(rows, n)); }
     Status check() const { return MxShape::check(rows, n, mx_format, scale_layout); }
     Status run(const uint8_t* codes, const uint8_t* scale_codes, const float* tensor_scale, T* y, const Launch& launch) const {
-        const MxDequantizeJob<T> job{MxShape::layout(mx_format).format, scales(), is_aligned(y, kVectorBytes), codes,
-                                     scale_codes, tensor_scale, y};
+        const MxDequantizeJob<T> job{
+            MxShape::layout(mx_format).format, scales(), is_aligned(y, kVectorBytes), codes, scale_codes, tensor_scale, y};
         return run_teams(launch, ceil_div(int64_t{rows} * n / 8, kBlocksOfTeam), kBlocksOfTeam * 16, job);
     }
 };

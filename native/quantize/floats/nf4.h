@@ -26,7 +26,13 @@ struct Nf4Shape {
         return Status::kOk;
     }
     FourBitWeights weights(const uint8_t* packed, const float* absmax) const {
-        return {FourBitLayout::kRowPairs, codec::CodeBook::kNf4, n, k, block_size, packed, {absmax, nullptr, nullptr, nullptr, nullptr}};
+        return {FourBitLayout::kRowPairs,
+                codec::CodeBook::kNf4,
+                n,
+                k,
+                block_size,
+                packed,
+                {absmax, nullptr, nullptr, nullptr, nullptr}};
     }
 };
 
