@@ -266,9 +266,9 @@ struct MoeRoute {
     Status check() const {
         BK_TRY(require_routing(tokens, experts, top_k, scoring, renormalize));
         BK_TRY(require_in("group_score", group_score, 0, 1));
-        if (n_group < 1 || n_group > kMaxGroups || (experts > 0 && (n_group > experts || experts % n_group != 0)))
-            return fail(Status::kInvalidProblem, "n_group is %d, must divide experts %d, and be at most %lld", n_group, experts,
-                        static_cast<long long>(kMaxGroups));
+        BK_TRY(require_in("n_group", n_group, 1, kMaxGroups));
+        if (experts % n_group != 0)
+            return fail(Status::kInvalidProblem, "n_group is %d, must divide experts, %d", n_group, experts);
         BK_TRY(require_in("topk_group", topk_group, 1, n_group));
         if (int64_t{topk_group} * (experts / n_group) < top_k)
             return fail(Status::kInvalidProblem, "top_k is %d, but topk_group %d groups of %d experts have fewer", top_k,

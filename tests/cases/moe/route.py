@@ -124,7 +124,8 @@ def route_problems():
         table[f"{name} faults"] = lambda d, r=rule: route(d, (6, 16, 4), "faults", **r)
     table |= {
         "low": lambda d: route(d, (9, 20, 4), "low", scoring=1), "low_softmax": lambda d: route(d, (9, 20, 4), "low"),
-        "plain": lambda d: route(d, SHAPES["plain"], bias=True, n_group=6, topk_group=3, group_score=0),
+        "plain": lambda d: route(d, SHAPES["plain"], bias=True),
+        "grouped": lambda d: route(d, SHAPES["plain"], bias=True, n_group=6, topk_group=3, group_score=0),
         "groups_of_one": lambda d: route(d, (9, 8, 3), n_group=8, topk_group=5, group_score=1),
         "groups_by_sum": lambda d: route(d, (30, 64, 8), scoring=1, n_group=8, topk_group=4),
         "groups_faults": lambda d: route(d, (6, 16, 4), "faults", scoring=1, n_group=4, topk_group=2),
@@ -271,9 +272,10 @@ CASES = (
             *negative("tokens", "experts", "top_k", "n_group", "topk_group"), *choice("scoring", 2),
             *choice("renormalize", 1), *choice("group_score", 1),
             Bad("top_k", 2, r"top_k is 25, must be in \[0, 24\]", {"top_k": 25}, can=2),
-            Bad("n_group", 2, r"n_group is 5, must divide experts 24", {"n_group": 5}, can=2),
-            Bad("topk_group", 2, r"topk_group is 7, must be in \[1, 6\]", {"topk_group": 7}, can=2),
-            Bad("few", 2, r"top_k is 13, but topk_group 3 groups of 4", {"top_k": 13}, can=2),
+            Bad("n_group", 2, r"n_group is 5, must divide experts, 24", {"n_group": 5}, can=2),
+            Bad("many_groups", 2, r"n_group is 513, must be in \[1, 512\]", {"n_group": 513}, can=2),
+            Bad("topk_group", 2, r"topk_group is 7, must be in \[1, 6\]", {"topk_group": 7}, can=2, of="grouped"),
+            Bad("few", 2, r"top_k is 13, but topk_group 3 groups of 4", {"top_k": 13}, can=2, of="grouped"),
         ),
         idle=(Idle("no_tokens", {"tokens": 0}), Idle("none_chosen", {"top_k": 0})),
     ),

@@ -152,7 +152,7 @@ CASES = (
         problems=problems(combine_backward, "moved")
         | {
             "unweighted": lambda d: combine_backward(d, (9, 3, 4, 16), weights=False),
-            "dy_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("y", "dweights")),
+            "dy_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("dweights",)),
             "dweights_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("dy",)),
         },
         reference=combine_backward_reference,
