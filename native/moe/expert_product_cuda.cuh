@@ -250,8 +250,8 @@ inline Status product_by_positions(const Launch& launch, const ExpertProduct& p)
     const int64_t tiles_n = ceil_div<int64_t>(p.n, kPositionWarps);
     int64_t blocks = 0;
     BK_TRY(count_tiles(p.m, tiles_n, 1, &blocks));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel<float>, p,
-                         tiles_n);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel<float>,
+                         p, tiles_n);
 }
 
 }  // namespace bk::moe

@@ -138,7 +138,8 @@ struct RouteJob {
         float* const scratch = static_cast<float*>(team.scratch);
         const bool sums_all = scoring == Scoring::kSoftmax && !is_normalized;
         Values values{row, bias, nullptr, scoring, false, 0, 1};
-        values.by_score = scoring != Scoring::kTopKSoftmax && (bias != nullptr || (groups > 1 && group_value == GroupValue::kTopTwo));
+        values.by_score =
+            scoring != Scoring::kTopKSoftmax && (bias != nullptr || (groups > 1 && group_value == GroupValue::kTopTwo));
         if (sums_all || (values.by_score && scoring == Scoring::kSoftmax)) softmax_of(team, row, &values.largest, &values.sum);
         if (experts <= kCachedExperts) {
             for (int64_t j = team.rank; j < experts; j += team.size) scratch[j] = values.computed(j);
@@ -301,8 +302,8 @@ struct MoeRouteBackward {
     Work work() const { return all_or_none(int64_t{tokens} * experts); }
     Status check() const { return require_routing(tokens, experts, top_k, scoring, renormalize); }
     Status run(const float* dweights, const T* logits, const int32_t* ids, T* dlogits, const Launch& launch) const {
-        const RouteBackwardJob<T> job{experts,  top_k,  static_cast<Scoring>(scoring), renormalize != 0, scale,
-                                      dweights, logits, ids,                           dlogits};
+        const RouteBackwardJob<T> job{experts, top_k,  static_cast<Scoring>(scoring), renormalize != 0, scale, dweights, logits,
+                                      ids,     dlogits};
         return run_teams(launch, tokens, route_bytes(experts), job);
     }
 };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bk.moe against the layer in float64, and properties of its pieces that no single op shows."""
+"""bk.moe against the layer in float64, and properties of several ops together."""
 
 import numpy as np
 import pytest

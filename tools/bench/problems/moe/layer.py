@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a layer of 128 experts of 2048 x 768, top-8, on 16k tokens: uniform and skewed routing.
+"""Ops of a layer of 128 experts of 2048 x 768, top-8, on 16k tokens: uniform and skewed routing.
 
 Routing is the same for all operands of a problem. PyTorch's peers are what a model in PyTorch calls: topk of a softmax, a
 stable sort, index_select, and a weighted sum of gathered rows; products a loop over experts.
