@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from cases.moe.route import routed  # noqa: F401
+from cases.moe.route import routed
 
 SCORING = ("softmax", "sigmoid", "topk_softmax")
 GROUP_SCORE = ("max", "sum_of_top_2")
