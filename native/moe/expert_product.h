@@ -60,6 +60,7 @@ struct ExpertProduct {
     const int32_t *ids, *expert_of;
     const float* topk_weights;  // or null
     int64_t experts, topk, m, n, k, row_bytes;
+    bool is_aligned;  // blocks of weights lie on multiples of 4 bytes, where those of their format do
 
     // Row of x of the id, and its weight.
     BK_HD bool has(int32_t id) const { return id >= 0 && id < m; }
@@ -116,6 +117,7 @@ struct ProductExtents {
         p.m = size_m;
         p.n = size_n;
         p.k = size_k;
+        p.is_aligned = reinterpret_cast<uintptr_t>(weights) % 4 == 0;
         p.row_bytes =
             format == WeightFormat::kDense ? int64_t{size_k} * static_cast<int64_t>(sizeof(T)) : row_bytes_of(format, size_k);
         return p;

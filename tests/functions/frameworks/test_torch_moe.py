@@ -53,8 +53,7 @@ def test_compile_and_export(operands):
     compiled = torch.compile(Layer(), fullgraph=True, backend="aot_eager", dynamic=True)
     torch.testing.assert_close(compiled(*given), want, rtol=1e-4, atol=1e-3)
     tokens = torch.export.Dim("tokens", min=2)
-    shapes = ({0: tokens}, {0: tokens}, None, None)
-    program = torch.export.export(Layer(), tuple(given), dynamic_shapes={"x": shapes[0], "logits": shapes[1],
-                                                                         "w_gate_up": None, "w_down": None})  # fmt: skip
+    dynamic = {"x": {0: tokens}, "logits": {0: tokens}, "w_gate_up": None, "w_down": None}
+    program = torch.export.export(Layer(), tuple(given), dynamic_shapes=dynamic)
     fewer = [given[0][:7], given[1][:7], *given[2:]]
     torch.testing.assert_close(program.module()(*fewer), want[:7], rtol=1e-4, atol=1e-3)
