@@ -216,7 +216,7 @@ EXAMPLES = {
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
     "GgufDequantize": (bk.GgufBlockFormat.Q4_K, 512), "DequantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
     "TakeBlocks": (bk.GgufBlockFormat.Q4_K, 4, 3, 512),
-    "Moe": (bk.MoeKind.WMMA, 6, 4, 2, 8, 5), "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
+    "Moe": (bk.MoeKind.SCALAR_GGUF, 6, 4, 2, 32, 5, bk.GgufBlockFormat.Q8_0), "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
     "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
     "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),
     **dict.fromkeys(("MoePermuteBackward", "MoeCombine"), (6, 2, 12, 8)),
