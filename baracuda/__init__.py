@@ -76,10 +76,10 @@ from baracuda.kinds import (
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
-    GatedActivationKind,
-    ImageKind,
     ExpertGroupScore,
     ExpertScoring,
+    GatedActivationKind,
+    ImageKind,
     IndexingKind,
     LayoutSku,
     LossKind,
@@ -96,8 +96,8 @@ from baracuda.kinds import (
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
-    SamplerKind,
     RoutingKind,
+    SamplerKind,
     SamplingKind,
     ScalingKind,
     ScanKind,
@@ -207,9 +207,7 @@ _OPS = {
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "attention.hyper_connections": "HyperConnection",
-    "experts.plans": (
-        "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
-    ),
+    "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
     "image": "AffineGrid2d",
     "indexing.accumulate": (

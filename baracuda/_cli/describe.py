@@ -14,8 +14,8 @@ from baracuda._functions.spec import specs
 from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
 from baracuda.attention import functions as attention_functions
-from baracuda.experts import functions as expert_functions
 from baracuda.errors import BaracudaError
+from baracuda.experts import functions as expert_functions
 from baracuda.search import functions as search_functions
 from baracuda.sorting import functions as sort_functions
 

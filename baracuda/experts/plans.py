@@ -8,6 +8,7 @@ dropped pair, whose id is no expert, or which is beyond its expert's capacity.
 from __future__ import annotations
 
 import dataclasses
+
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import ExpertGroupScore, ExpertScoring, OpCategory, RoutingKind

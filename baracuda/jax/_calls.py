@@ -28,7 +28,7 @@ from baracuda._functions.gradients.registry import (
     zero_padding,
 )
 from baracuda._functions.prepared import Prepared
-from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._functions.spec import REQUIRED, Spec, specs
 from baracuda._library.loader import Library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming

@@ -148,4 +148,3 @@ CASES = (
         bad=(*negative(*EXTENTS), *EMPTY, *FORMAT), idle=(),
     ),
 )  # fmt: skip
-
