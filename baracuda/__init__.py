@@ -227,9 +227,7 @@ _OPS = {
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "attention.hyper_connections": "HyperConnection",
-    "experts.plans": (
-        "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
-    ),
+    "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
     "image": "AffineGrid2d",
     "indexing.accumulate": (

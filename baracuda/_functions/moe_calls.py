@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixture of experts by calls of its pieces, for arrays of any framework."""
+"""A mixture of experts by calls of other functions, for arrays of any framework."""
 
 from __future__ import annotations
 

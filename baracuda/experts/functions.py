@@ -39,7 +39,7 @@ def moe(
 
     Routing has the arguments of moe_route, selection_bias being its bias; capacity is that of moe_sort. shared_gate_up
     and shared_down are those of an expert that all tokens have, with a weight of 1. Nothing is read by the host: the
-    layer may be captured in a CUDA graph. The pieces are moe_route, moe_sort, moe_permute, grouped_linear and
+    layer may be captured in a CUDA graph. It calls moe_route, moe_sort, moe_permute, grouped_linear and
     moe_combine.
 
     InvalidProblemError for shapes that do not fit, and dtypes that differ.

@@ -279,4 +279,3 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     native = framework_of(next(iter(arrays.values())))
     assert native is not None
     return native.native(kind, None)
-

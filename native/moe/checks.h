@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
-#include "core/abi/workspace.h"
 
 namespace bk::moe {
 
@@ -28,12 +27,6 @@ BK_COLD inline Status require_pairs(int64_t tokens, int64_t top_k) {
     if (pairs <= INT32_MAX || pairs > kMaxOperandBytes / static_cast<int64_t>(sizeof(int32_t))) return Status::kOk;
     return fail(Status::kUnsupported, "tokens * top_k is %lld, at most %d pairs are supported", static_cast<long long>(pairs),
                 INT32_MAX);
-}
-
-BK_COLD inline Status require_workspace(const Launch& launch, size_t needed) {
-    if (needed == 0 || workspace_holds(launch, needed)) return Status::kOk;
-    return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
-                launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, needed);
 }
 
 }  // namespace bk::moe

@@ -23,7 +23,9 @@ enum class WeightFormat : int32_t { kDense = -1, kQ80, kQ4K, kQ2K, kQ3K, kQ5K, k
 enum class RowType : int32_t { kF32, kF16, kBf16 };
 
 template <class T>
-constexpr RowType kRowType = std::is_same_v<T, float> ? RowType::kF32 : std::is_same_v<T, f16> ? RowType::kF16 : RowType::kBf16;
+constexpr RowType kRowType = std::is_same_v<T, float> ? RowType::kF32
+                             : std::is_same_v<T, f16> ? RowType::kF16
+                                                      : RowType::kBf16;
 
 // body(format) with the codec.
 template <class Body>
@@ -58,6 +60,7 @@ struct ExpertProduct {
     const int32_t *ids, *expert_of;
     const float* topk_weights;  // or null
     int64_t experts, topk, m, n, k, row_bytes;
+    bool is_aligned;  // blocks of weights lie on multiples of 4 bytes, where those of their format do
 
     // Row of x of the id, and its weight.
     BK_HD bool has(int32_t id) const { return id >= 0 && id < m; }
@@ -114,8 +117,9 @@ struct ProductExtents {
         p.m = size_m;
         p.n = size_n;
         p.k = size_k;
-        p.row_bytes = format == WeightFormat::kDense ? int64_t{size_k} * static_cast<int64_t>(sizeof(T))
-                                                     : row_bytes_of(format, size_k);
+        p.is_aligned = reinterpret_cast<uintptr_t>(weights) % 4 == 0;
+        p.row_bytes =
+            format == WeightFormat::kDense ? int64_t{size_k} * static_cast<int64_t>(sizeof(T)) : row_bytes_of(format, size_k);
         return p;
     }
 };
@@ -158,8 +162,8 @@ struct MoeWmmaGguf {
                const float* topk_weights, float* output, int32_t* expert_counts, int32_t* expert_offsets,
                const Launch& launch) const {
         return product_by_segments(
-            launch, extents().product(input, weights, format(), sorted_token_ids, expert_ids, topk_weights, output), expert_counts,
-            expert_offsets);
+            launch, extents().product(input, weights, format(), sorted_token_ids, expert_ids, topk_weights, output),
+            expert_counts, expert_offsets);
     }
 };
 

@@ -59,6 +59,23 @@ private:
     bool is_aligned_;
 };
 
+// Values of a block that lies on any address, by a copy.
+template <class Format>
+BK_DEVICE_COLD void copied_values4(const uint8_t* block, int e, float (&values)[4]) {
+    alignas(4) uint8_t copy[Format::kBytes];
+#pragma unroll 1
+    for (int i = 0; i < Format::kBytes; ++i) copy[i] = block[i];
+    codec::values4<Format>(copy, e, values);
+}
+
+template <class Format>
+BK_DEVICE void values4_anywhere(const uint8_t* block, int e, bool is_aligned, float (&values)[4]) {
+    if (is_aligned)
+        codec::values4<Format>(block, e, values);
+    else
+        copied_values4<Format>(block, e, values);
+}
+
 // A thread decodes 16 K elements of a column for each tile.
 template <class E>
 class DecodingLoader {
@@ -66,7 +83,7 @@ class DecodingLoader {
 
 public:
     BK_DEVICE DecodingLoader(const ExpertProduct& p, const TileCoord& coord, int thread)
-        : format_(p.format), depth_(coord.k_extent), column_(thread / 2), half_(thread % 2) {
+        : format_(p.format), depth_(coord.k_extent), column_(thread / 2), half_(thread % 2), is_aligned_(p.is_aligned) {
         const int64_t j = coord.column + column_;
         row_ = j < coord.column_end ? p.weight_row(coord.matrix, j) : nullptr;
     }
@@ -85,7 +102,7 @@ public:
 #pragma unroll
                 for (int e = 0; e < kEach; e += 4) {
                     float four[4];
-                    codec::values4<Format>(block, first + e, four);
+                    values4_anywhere<Format>(block, first + e, is_aligned_, four);
                     for (int v = 0; v < 4; ++v) value[e + v] = narrow<E>(four[v]);
                 }
             });
@@ -103,6 +120,7 @@ private:
     WeightFormat format_;
     int64_t depth_;
     int column_, half_;
+    bool is_aligned_;
 };
 
 // The weights' loader: copies of a dense [n, k] matrix, whatever its alignment, or decoded blocks.
@@ -227,7 +245,8 @@ __global__ void __launch_bounds__(kPositionWarps * 32)
         using Format = decltype(codec);
         for (int64_t k = lane * 4; k < p.k; k += 128) {
             float four[4];
-            codec::values4<Format>(row + k / Format::kBlock * Format::kBytes, static_cast<int>(k % Format::kBlock), four);
+            values4_anywhere<Format>(row + k / Format::kBlock * Format::kBytes, static_cast<int>(k % Format::kBlock),
+                                     p.is_aligned, four);
             for (int v = 0; v < 4; ++v) sum = math::fma(widen(x[k + v]), four[v], sum);
         }
     });
@@ -250,8 +269,8 @@ inline Status product_by_positions(const Launch& launch, const ExpertProduct& p)
     const int64_t tiles_n = ceil_div<int64_t>(p.n, kPositionWarps);
     int64_t blocks = 0;
     BK_TRY(count_tiles(p.m, tiles_n, 1, &blocks));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel<float>, p,
-                         tiles_n);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPositionWarps * 32)}, positions_kernel<float>,
+                         p, tiles_n);
 }
 
 }  // namespace bk::moe

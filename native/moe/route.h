@@ -138,7 +138,8 @@ struct RouteJob {
         float* const scratch = static_cast<float*>(team.scratch);
         const bool sums_all = scoring == Scoring::kSoftmax && !is_normalized;
         Values values{row, bias, nullptr, scoring, false, 0, 1};
-        values.by_score = scoring != Scoring::kTopKSoftmax && (bias != nullptr || (groups > 1 && group_value == GroupValue::kTopTwo));
+        values.by_score =
+            scoring != Scoring::kTopKSoftmax && (bias != nullptr || (groups > 1 && group_value == GroupValue::kTopTwo));
         if (sums_all || (values.by_score && scoring == Scoring::kSoftmax)) softmax_of(team, row, &values.largest, &values.sum);
         if (experts <= kCachedExperts) {
             for (int64_t j = team.rank; j < experts; j += team.size) scratch[j] = values.computed(j);
@@ -266,9 +267,9 @@ struct MoeRoute {
     Status check() const {
         BK_TRY(require_routing(tokens, experts, top_k, scoring, renormalize));
         BK_TRY(require_in("group_score", group_score, 0, 1));
-        if (n_group < 1 || n_group > kMaxGroups || (experts > 0 && (n_group > experts || experts % n_group != 0)))
-            return fail(Status::kInvalidProblem, "n_group is %d, must divide experts %d, and be at most %lld", n_group, experts,
-                        static_cast<long long>(kMaxGroups));
+        BK_TRY(require_in("n_group", n_group, 1, kMaxGroups));
+        if (experts % n_group != 0)
+            return fail(Status::kInvalidProblem, "n_group is %d, must divide experts, %d", n_group, experts);
         BK_TRY(require_in("topk_group", topk_group, 1, n_group));
         if (int64_t{topk_group} * (experts / n_group) < top_k)
             return fail(Status::kInvalidProblem, "top_k is %d, but topk_group %d groups of %d experts have fewer", top_k,
@@ -301,8 +302,8 @@ struct MoeRouteBackward {
     Work work() const { return all_or_none(int64_t{tokens} * experts); }
     Status check() const { return require_routing(tokens, experts, top_k, scoring, renormalize); }
     Status run(const float* dweights, const T* logits, const int32_t* ids, T* dlogits, const Launch& launch) const {
-        const RouteBackwardJob<T> job{experts,  top_k,  static_cast<Scoring>(scoring), renormalize != 0, scale,
-                                      dweights, logits, ids,                           dlogits};
+        const RouteBackwardJob<T> job{experts, top_k,  static_cast<Scoring>(scoring), renormalize != 0, scale, dweights, logits,
+                                      ids,     dlogits};
         return run_teams(launch, tokens, route_bytes(experts), job);
     }
 };

@@ -200,7 +200,7 @@ struct MoeCombineBackward {
     Status run(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                float* dweights, const Launch& launch) const {
         constexpr int kLanes = kVectorLanes<T>;
-        const bool fits = row_lanes<T>(width, {dout, dweights == nullptr ? dout : y, dy == nullptr ? dout : dy}) == kLanes;
+        const bool fits = row_lanes<T>(width, {dout, y, dy == nullptr ? dout : dy}) == kLanes;
         if (fits) return run_with<kLanes>(dout, y, order, position, weights, dy, dweights, launch);
         return run_with<1>(dout, y, order, position, weights, dy, dweights, launch);
     }
@@ -210,8 +210,7 @@ private:
     Status run_with(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                     float* dweights, const Launch& launch) const {
         const int64_t pairs = int64_t{tokens} * top_k;
-        const CombineBackwardJob<T, N> job{width, top_k, rows,     pairs,   tokens, dout,
-                                           y,     order, position, weights, dy,     dweights};
+        const CombineBackwardJob<T, N> job{width, top_k, rows, pairs, tokens, dout, y, order, position, weights, dy, dweights};
         return run_teams(launch, std::max<int64_t>(rows, pairs), width * static_cast<int64_t>(3 * sizeof(T)), job);
     }
 };

@@ -28,7 +28,7 @@ struct PairSort {
         return id >= 0 && static_cast<int64_t>(id) < experts ? static_cast<int32_t>(id) : -1;
     }
     // Stores where the pair goes, `rank` being the number of the expert's pairs before it.
-    BK_HD void place(int64_t pair, int32_t e, int64_t rank) const {
+    BK_HD void store_position(int64_t pair, int32_t e, int64_t rank) const {
         const bool is_kept = e >= 0 && rank < capacity;
         const int32_t to = is_kept ? offsets[e] + static_cast<int32_t>(rank) : -1;
         position[pair] = to;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting sort in two passes: counts, then places.
+// Counting sort in two passes: counts, then positions.
 #pragma once
 
 #include "moe/sort.h"
@@ -20,7 +20,7 @@ Status sort_pairs_by_expert(const Launch&, const PairSort<Id>& s) {
     }
     for (int64_t i = 0; i < s.pairs; ++i) {
         const int32_t e = s.expert(i);
-        s.place(i, e, e < 0 ? 0 : s.counts[e]);
+        s.store_position(i, e, e < 0 ? 0 : s.counts[e]);
         if (e >= 0) ++s.counts[e];
     }
     for (int64_t e = 0; e < s.experts; ++e) s.counts[e] = s.kept(s.counts[e]);

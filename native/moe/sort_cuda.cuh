@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counting sort by chunks of pairs, one a warp: counts of each chunk, a scan of each expert's counts over the chunks and of the
-// experts' sums, and places. No float, and no atomic: each counter has one writer.
+// experts' sums, and positions. No float, and no atomic: each counter has one writer.
 #pragma once
 
 #include "core/abi/launch_cuda.h"
@@ -126,9 +126,9 @@ __global__ void __launch_bounds__(kScanThreads) scan_counters_kernel(PairSort<Id
 }
 
 template <class Id>
-__global__ void __launch_bounds__(kSortThreads) place_pairs_kernel(PairSort<Id> s, Chunks chunks, uint32_t* counters) {
+__global__ void __launch_bounds__(kSortThreads) store_pairs_kernel(PairSort<Id> s, Chunks chunks, uint32_t* counters) {
     visit_chunk(s, chunks, counters, [&](int64_t pair, int32_t expert, uint32_t rank) {
-        if (pair >= 0) s.place(pair, expert, rank);
+        if (pair >= 0) s.store_position(pair, expert, rank);
     });
     const int64_t step = int64_t{gridDim.x} * kSortThreads;
     for (int64_t p = s.offsets[s.experts] + int64_t{blockIdx.x} * kSortThreads + threadIdx.x; p < s.pairs; p += step)
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kScanThreads) sort_alone_kernel(PairSort<Id> s
         const int64_t pair = base + thread;
         const int32_t expert = pair < s.pairs ? s.expert(pair) : -1;
         const uint32_t rank = advance_counters(counters, 1, expert);
-        if (pair < s.pairs) s.place(pair, expert, rank);
+        if (pair < s.pairs) s.store_position(pair, expert, rank);
     }
     __syncthreads();
     for (int64_t e = thread; e < s.experts; e += kScanThreads) s.counts[e] = s.kept(counters[e]);
@@ -170,8 +170,7 @@ Status sort_pairs_by_expert(const Launch& launch, const PairSort<Id>& s) {
         int32_t* const dropped[] = {s.order, s.expert_of, s.position};
         for (int k = 0; k < 3 && s.pairs > 0; ++k)
             BK_TRY(fill_bytes(launch, dropped[k], 0xff, sizeof(int32_t) * static_cast<size_t>(s.pairs)));
-        return s.experts == 0 ? Status::kOk
-                              : fill_bytes(launch, s.counts, 0, sizeof(int32_t) * static_cast<size_t>(s.experts));
+        return s.experts == 0 ? Status::kOk : fill_bytes(launch, s.counts, 0, sizeof(int32_t) * static_cast<size_t>(s.experts));
     }
     if (!workspace_holds(launch, sort_workspace(s.pairs, s.experts)))
         return launch_kernel(launch, Grid{dim3(1), dim3(kScanThreads)}, sort_alone_kernel<Id>, s);
@@ -182,7 +181,7 @@ Status sort_pairs_by_expert(const Launch& launch, const PairSort<Id>& s) {
     BK_TRY(fill_bytes(launch, counters, 0, sizeof(uint32_t) * static_cast<size_t>(s.experts * chunks.count)));
     BK_TRY(launch_kernel(launch, grid, count_pairs_kernel<Id>, s, chunks, counters));
     BK_TRY(launch_kernel(launch, Grid{dim3(1), dim3(kScanThreads)}, scan_counters_kernel<Id>, s, chunks.count, counters));
-    return launch_kernel(launch, grid, place_pairs_kernel<Id>, s, chunks, counters);
+    return launch_kernel(launch, grid, store_pairs_kernel<Id>, s, chunks, counters);
 }
 
 }  // namespace bk::moe

@@ -168,7 +168,8 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
     "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
     "moe_sort": ({}, {"experts": 4}),
-    "moe_permute": ({"x": (3, 4)}, {}), "moe_permute_backward": ({"dy": (6, 4)}, {}),
+    "moe_permute": ({"x": (3, 4)}, {}),
+    "moe_permute_backward": ({"dy": (6, 4)}, {}),
     "moe_combine": ({"y": (6, 4), "weights": (3, 2)}, {}),
     "moe_combine_backward": ({"dout": (3, 4), "y": (6, 4), "weights": (3, 2)}, {}),
     **{f"grouped_linear{end}": ({"x": (5, 4), "weight": (3, 2, 4), "dy": (5, 2)}, {}) for end in ("", "_backward")},
@@ -213,7 +214,8 @@ INDICES = {
     ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
     **{(f"grouped_linear{end}", "offsets"): [0, 2, 2, 5] for end in ("", "_backward")},
     ("moe_sort", "ids"): [[1, 3], [0, 1], [3, -1]], ("moe_route_backward", "ids"): [[1, 3], [0, 7], [5, 2]],
-    **{(f"moe_{name}{end}", "order"): [2, 0, 3, 1, 4, -1] for name in ("permute", "combine") for end in ("", "_backward")},
+    **{(f"moe_{name}{end}", "order"): [2, 0, 3, 1, 4, -1] for name in ("permute", "combine")
+       for end in ("", "_backward")},
     **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
        for end in ("", "_backward")},
     **dict.fromkeys(("map", "absmax_map"), np.linspace(-1, 1, 256)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bk.moe against the layer in float64, and properties of its pieces that no single op shows."""
+"""bk.moe against the layer in float64, and properties of several ops together."""
 
 import numpy as np
 import pytest
@@ -119,7 +119,8 @@ def test_errors_name_the_argument(rng):
         (r"activation is 'tanh', must be one of", (x, logits, w_gate_up, w_down, 2), {"activation": "tanh"}),
         (r"router_logits has shape \(40, 7\), expected \(40, 8\)", (x, logits[:, :7], w_gate_up, w_down, 2), {}),
         (r"x has shape \(40, 23\), must be \(..., 24\)", (x[:, :23], logits, w_gate_up, w_down, 2), {}),
-        (r"w_gate_up has shape \(8, 32, 24\) and w_down \(8, 24, 15\)", (x, logits, w_gate_up, w_down[..., :15], 2), {}),
+        (r"w_gate_up has shape \(8, 32, 24\) and w_down \(8, 24, 15\)",
+         (x, logits, w_gate_up, w_down[..., :15], 2), {}),
         (r"shared_down is None", (x, logits, w_gate_up, w_down, 2), {"shared_gate_up": w_gate_up[0]}),
         (r"scoring is 'relu', must be one of softmax, sigmoid, topk_softmax", (x, logits, w_gate_up, w_down, 2),
          {"scoring": "relu"}),

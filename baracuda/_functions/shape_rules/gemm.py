@@ -239,7 +239,7 @@ def _grouped_linear(spec: Spec, shapes: Mapping[str, Shape]) -> CallMeta:
         raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (m, k) and (groups, n, k)")
     check_shape("offsets", shapes["offsets"], (weight[0] + 1,))
     if exceeds(INT32_MAX, *x, *weight):
-        raise UnsupportedError(f"x has shape {x} and weight {weight}: extents of more than {INT32_MAX} are not supported")
+        raise UnsupportedError(f"x has shape {x} and weight {weight}: extents above {INT32_MAX} are not supported")
     (rows, contracted), (groups, columns, _) = x, weight
     if "dy" in shapes:
         check_shape("dy", shapes["dy"], (rows, columns))

@@ -29,8 +29,9 @@ def blocks(draw, code, shape, k):
 
 
 def product(
-    draw, tokens, topk, experts, n, k, *, code=None, scalar=False, weighted=False, kind="normal", strays=False, shuffled=False
-):
+    draw, tokens, topk, experts, n, k, *, code=None, scalar=False, weighted=False, kind="normal", strays=False,
+    shuffled=False,
+):  # fmt: skip
     pairs = tokens * topk
     ids = ids_of(draw, (tokens, topk), experts, kind)
     order, _, expert_of = sorted_pairs(ids.reshape(-1), experts, 0)[:3]
@@ -107,14 +108,16 @@ def problems(codes=(None,), scalar=False):
     first = codes[0]
     table |= {
         "plain": lambda d: make(d, 7, 3, 4, 10, k, code=first, weighted=True),
-        "one": lambda d: make(d, 1, 1, 1, 1, k, code=first), "one_expert": lambda d: make(d, 40, 2, 3, 5, k, code=first, kind="one"),
+        "one": lambda d: make(d, 1, 1, 1, 1, k, code=first),
+        "one_expert": lambda d: make(d, 40, 2, 3, 5, k, code=first, kind="one"),
         "dropped": lambda d: make(d, 20, 3, 6, 7, k, code=first, kind="dropped"),
         "strays": lambda d: make(d, 20, 3, 6, 7, k, code=first, strays=True, weighted=True),
         "large": lambda d: make(d, 100, 2, 5, 70, k, code=first, weighted=True, kind="skewed"),
         "many_experts": lambda d: make(d, 12, 2, 1500, 3, k, code=first),
     }  # fmt: skip
     if codes == (None,):
-        table |= {"odd": lambda d: make(d, 9, 2, 4, 21, 37), "odd_weighted": lambda d: make(d, 9, 2, 4, 21, 13, weighted=True)}
+        table["odd"] = lambda d: make(d, 9, 2, 4, 21, 37)
+        table["odd_weighted"] = lambda d: make(d, 9, 2, 4, 21, 13, weighted=True)
     if scalar:
         table["shuffled"] = lambda d: make(d, 20, 3, 6, 7, k, code=first, shuffled=True, kind="dropped")
     return table
@@ -141,7 +144,7 @@ CASES = (
     ),
     Case(
         row="moe_scalar_gguf", problems=problems(tuple(GGUF), scalar=True), reference=reference,
-        tolerance={"outputs": "gemm"}, plain="plain", large="large", bad=(*negative(*EXTENTS), *EMPTY, *FORMAT), idle=(),
+        tolerance={"outputs": "gemm"}, plain="plain", large="large",
+        bad=(*negative(*EXTENTS), *EMPTY, *FORMAT), idle=(),
     ),
 )  # fmt: skip
-

@@ -38,7 +38,17 @@ def logits_of(draw, shape, kind):
 
 
 def route(
-    draw, shape, kind="normal", *, scoring=0, renormalize=1, bias=False, n_group=1, topk_group=1, group_score=1, scale=1.0
+    draw,
+    shape,
+    kind="normal",
+    *,
+    scoring=0,
+    renormalize=1,
+    bias=False,
+    n_group=1,
+    topk_group=1,
+    group_score=1,
+    scale=1.0,
 ):
     tokens, experts, top_k = shape
     scalars = {"tokens": tokens, "experts": experts, "top_k": top_k, "scoring": scoring, "renormalize": renormalize}
@@ -64,7 +74,9 @@ def softmax(z):
 
 def chosen(values, count):
     """The first indices by falling value, NaN last."""
-    order = sorted(range(len(values)), key=lambda j: (np.isnan(values[j]), -values[j] if values[j] == values[j] else 0, j))
+    order = sorted(
+        range(len(values)), key=lambda j: (np.isnan(values[j]), -values[j] if values[j] == values[j] else 0, j)
+    )
     return order[:count]
 
 
@@ -105,7 +117,9 @@ def route_reference(problem):
     bias = None if "bias" in problem.null else problem.arrays["bias"].values
     found = [routed(row, bias, s) for row in z]
     weights = np.array([w for _, w in found]).reshape(len(z), s["top_k"])
-    divided = np.abs(weights) * (1 + np.minimum(np.abs(np.nan_to_num(z, posinf=0, neginf=0)).max(-1, keepdims=True), 300))
+    divided = np.abs(weights) * (
+        1 + np.minimum(np.abs(np.nan_to_num(z, posinf=0, neginf=0)).max(-1, keepdims=True), 300)
+    )
     return {
         "ids": Expected(np.array([ids for ids, _ in found]).reshape(len(z), s["top_k"])),
         "weights": Expected(weights, count=z.shape[1], magnitude=np.abs(weights), divided=divided),
@@ -124,7 +138,8 @@ def route_problems():
         table[f"{name} faults"] = lambda d, r=rule: route(d, (6, 16, 4), "faults", **r)
     table |= {
         "low": lambda d: route(d, (9, 20, 4), "low", scoring=1), "low_softmax": lambda d: route(d, (9, 20, 4), "low"),
-        "plain": lambda d: route(d, SHAPES["plain"], bias=True, n_group=6, topk_group=3, group_score=0),
+        "plain": lambda d: route(d, SHAPES["plain"], bias=True),
+        "grouped": lambda d: route(d, SHAPES["plain"], bias=True, n_group=6, topk_group=3, group_score=0),
         "groups_of_one": lambda d: route(d, (9, 8, 3), n_group=8, topk_group=5, group_score=1),
         "groups_by_sum": lambda d: route(d, (30, 64, 8), scoring=1, n_group=8, topk_group=4),
         "groups_faults": lambda d: route(d, (6, 16, 4), "faults", scoring=1, n_group=4, topk_group=2),
@@ -141,7 +156,9 @@ def backward(draw, shape, kind="normal", *, scoring=0, renormalize=1, scale=1.0,
     z = logits_of(draw, (tokens, experts), kind)
     own = np.argsort(-z, axis=-1, kind="stable")[:, :top_k]
     if ids == "outside":
-        own = np.where(draw.rng.random(own.shape) < 0.3, draw.rng.choice([-1, experts, 2**31 - 1, -(2**31)], own.shape), own)
+        own = np.where(
+            draw.rng.random(own.shape) < 0.3, draw.rng.choice([-1, experts, 2**31 - 1, -(2**31)], own.shape), own
+        )
     scalars = {"tokens": tokens, "experts": experts, "top_k": top_k, "scoring": scoring, "renormalize": renormalize}
     arrays = {
         "dweights": draw.array(round_to(draw.rng.standard_normal(own.shape), "f32"), "f32"), "logits": draw.array(z),
@@ -228,8 +245,12 @@ def sorted_pairs(ids, experts, capacity):
     expert_of = [e for e, each in enumerate(lists) for _ in each]
     rest = [-1] * (len(ids) - len(order))
     counts = np.array([len(each) for each in lists], np.int64)
-    return np.array(order + rest, np.int64), position, np.array(expert_of + rest, np.int64), counts, np.append(
-        0, np.cumsum(counts)
+    return (
+        np.array(order + rest, np.int64),
+        position,
+        np.array(expert_of + rest, np.int64),
+        counts,
+        np.append(0, np.cumsum(counts)),
     )
 
 
@@ -271,9 +292,10 @@ CASES = (
             *negative("tokens", "experts", "top_k", "n_group", "topk_group"), *choice("scoring", 2),
             *choice("renormalize", 1), *choice("group_score", 1),
             Bad("top_k", 2, r"top_k is 25, must be in \[0, 24\]", {"top_k": 25}, can=2),
-            Bad("n_group", 2, r"n_group is 5, must divide experts 24", {"n_group": 5}, can=2),
-            Bad("topk_group", 2, r"topk_group is 7, must be in \[1, 6\]", {"topk_group": 7}, can=2),
-            Bad("few", 2, r"top_k is 13, but topk_group 3 groups of 4", {"top_k": 13}, can=2),
+            Bad("n_group", 2, r"n_group is 5, must divide experts, 24", {"n_group": 5}, can=2),
+            Bad("many_groups", 2, r"n_group is 513, must be in \[1, 512\]", {"n_group": 513}, can=2),
+            Bad("topk_group", 2, r"topk_group is 7, must be in \[1, 6\]", {"topk_group": 7}, can=2, of="grouped"),
+            Bad("few", 2, r"top_k is 13, but topk_group 3 groups of 4", {"top_k": 13}, can=2, of="grouped"),
         ),
         idle=(Idle("no_tokens", {"tokens": 0}), Idle("none_chosen", {"top_k": 0})),
     ),
@@ -295,5 +317,3 @@ CASES = (
         idle=(),
     ),
 )  # fmt: skip
-
-

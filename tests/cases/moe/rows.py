@@ -10,7 +10,8 @@ from .route import ids_of, negative, sorted_pairs
 
 # tokens, top_k, experts, width, kind of ids
 SHAPES = {
-    "one": (1, 1, 1, 1), "plain": (11, 3, 5, 24), "odd": (9, 2, 4, 7), "wide": (3, 2, 4, 5000), "odd_wide": (3, 2, 4, 4099),
+    "one": (1, 1, 1, 1), "plain": (11, 3, 5, 24), "odd": (9, 2, 4, 7), "wide": (3, 2, 4, 5000),
+    "odd_wide": (3, 2, 4, 4099),
     "dropped": (20, 4, 6, 16, "dropped"), "all_dropped": (4, 2, 0, 8), "one_expert": (15, 3, 5, 9, "one"),
     "large": (200, 8, 16, 136, "skewed"), "many_slots": (5, 40, 40, 8),
 }  # fmt: skip
@@ -63,7 +64,9 @@ def sums_reference(source, result):
     def reference(problem):
         position, y, s = problem.arrays["position"].values, problem.arrays[source].values, problem.scalars
         has = (position >= 0) & (position < s["rows"])
-        rows = np.where(has[..., None], y[np.where(has, position, 0)], 0) if len(y) else np.zeros((*has.shape, s["width"]))
+        rows = (
+            np.where(has[..., None], y[np.where(has, position, 0)], 0) if len(y) else np.zeros((*has.shape, s["width"]))
+        )
         given = "weights" in problem.arrays and "weights" not in problem.null
         weights = problem.arrays["weights"].values if given else np.ones(position.shape)
         products = np.where(has[..., None], weights[..., None] * rows, 0)
@@ -117,7 +120,8 @@ def combine_backward_reference(problem):
 
 def problems(make, moved="strays"):
     return {name: lambda d, s=s: make(d, s) for name, s in SHAPES.items()} | {
-        moved: lambda d: make(d, (20, 3, 5, 16), **{moved: True}), "extra": lambda d: make(d, (6, 2, 3, 8), extra=3)
+        moved: lambda d: make(d, (20, 3, 5, 16), **{moved: True}),
+        "extra": lambda d: make(d, (6, 2, 3, 8), extra=3),
     }
 
 
@@ -152,7 +156,7 @@ CASES = (
         problems=problems(combine_backward, "moved")
         | {
             "unweighted": lambda d: combine_backward(d, (9, 3, 4, 16), weights=False),
-            "dy_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("y", "dweights")),
+            "dy_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("dweights",)),
             "dweights_alone": lambda d: combine_backward(d, (9, 3, 4, 16), null=("dy",)),
         },
         reference=combine_backward_reference,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a layer of 128 experts of 2048 x 768, top-8, on 16k tokens: uniform and skewed routing.
+"""Ops of a layer of 128 experts of 2048 x 768, top-8, on 16k tokens: uniform and skewed routing.
 
-Routing is the same for all operands of a problem. PyTorch's peers are what a model in PyTorch calls: topk of a softmax, a
-stable sort, index_select, and a weighted sum of gathered rows; products a loop over experts.
+Routing is the same for all operands of a problem. PyTorch's peers are what a model in PyTorch calls: topk of a softmax,
+a stable sort, index_select, and a weighted sum of gathered rows; products a loop over experts.
 """
 
 import functools
@@ -161,7 +161,8 @@ def layer(tokens, top_k, experts, hidden, inner, skewed):
     weights = Operand((tokens, top_k), "probability")
     extents = {"tokens": tokens, "top_k": top_k}
     yield Bench(
-        name=f"moe_sort {size}", row="moe_sort_{T}", dtypes=("i32",), check=check_sort, torch=(torch_sort,), workspace=True,
+        name=f"moe_sort {size}", row="moe_sort_{T}", dtypes=("i32",), check=check_sort, torch=(torch_sort,),
+        workspace=True,
         arrays={
             "ids": Operand((tokens, top_k), of(0)), "order": Operand((pairs,)), "position": Operand((tokens, top_k)),
             "expert_of": Operand((pairs,)), "counts": Operand((experts,)), "offsets": Operand((experts + 1,)),
@@ -182,7 +183,8 @@ def layer(tokens, top_k, experts, hidden, inner, skewed):
         },
     )  # fmt: skip
     yield Bench(
-        name=f"moe_combine_backward {size}", row="moe_combine_backward_{T}", dtypes=("bf16",), check=check_combine_backward,
+        name=f"moe_combine_backward {size}", row="moe_combine_backward_{T}", dtypes=("bf16",),
+        check=check_combine_backward,
         scalars=extents | {"rows": pairs, "width": hidden}, bounds=(Bound("copy", 0.8),),
         arrays={
             "dout": Operand((tokens, hidden), "sixteenths"), "y": Operand((pairs, hidden), "sixteenths"),
@@ -196,7 +198,8 @@ def layer(tokens, top_k, experts, hidden, inner, skewed):
             "num_experts": experts, "topk": top_k, "size_m": pairs, "size_n": inner, "size_k": hidden, "is_prefill": 1,
         },
         arrays={
-            "input": Operand((tokens, hidden), "sixteenths"), "weights": Operand((experts, inner, hidden), "sixteenths"),
+            "input": Operand((tokens, hidden), "sixteenths"),
+            "weights": Operand((experts, inner, hidden), "sixteenths"),
             "sorted_token_ids": ids["order"], "expert_ids": ids["expert_of"], "expert_counts": Operand((experts,)),
             "expert_offsets": Operand((experts + 1,)), "output": Operand((pairs, inner)),
         },
@@ -243,4 +246,5 @@ def sweeps(backend):
     counts = (8, 16, 64, 128, 129, 256, 512, 513, 1024, 4096)
     yield Sweep(name="moe_route", axis="experts", points={e: route(tokens, e, TOP_K, ("f32",)) for e in counts})
     batches = (1, 16, 256, 4096, 65_536) if backend == "cuda" else (1, 16, 256, 1024)
-    yield Sweep(name="moe_route, 128 experts", axis="tokens", points={t: route(t, 128, TOP_K, ("f32",)) for t in batches})
+    points = {t: route(t, 128, TOP_K, ("f32",)) for t in batches}
+    yield Sweep(name="moe_route, 128 experts", axis="tokens", points=points)
