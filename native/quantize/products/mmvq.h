@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of products.abi: checks of vectors and small batches times quantised weights.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/operand.h"
+#include "core/codec/gguf_k.h"
+#include "core/codec/gguf_legacy.h"
+#include "quantize/products/block_product.h"
+
+namespace bk {
+
+template <class Format>
+Status require_blocks(const char* name, int64_t k) {
+    if (k % Format::kBlock == 0) return Status::kOk;
+    return fail(Status::kInvalidProblem, "%s is %lld, must be a multiple of %d, a block", name, static_cast<long long>(k),
+                Format::kBlock);
+}
+
+template <class Format>
+Status require_block_alignment(const char* name, const void* at) {
+    if (reinterpret_cast<uintptr_t>(at) % Format::kAlign == 0) return Status::kOk;
+    return fail(Status::kMisaligned, "%s is %p, must be aligned to %d bytes, as a block", name, at, Format::kAlign);
+}
+
+// Rows of weights as bytes that begin `offset` bytes from the pointer.
+inline Status locate_weights(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows, int64_t row_bytes,
+                             const char* offset_name, int64_t offset) {
+    BK_TRY(locate_dense(operand, name, role, size, {rows, {"ncols", row_bytes}}));
+    if (offset < -kMaxOperandBytes || offset > kMaxOperandBytes)
+        return fail(Status::kInvalidProblem, "%s is %lld, must be within 2^47", offset_name, static_cast<long long>(offset));
+    if (operand->has_elements()) {
+        operand->low += offset;
+        operand->high += offset;
+        operand->origin = offset;
+    }
+    return Status::kOk;
+}
+
+// dst[r] = sum over c of w[r, c] y[c].
+template <class Format, class T>
+struct Mmvq {
+    int32_t ncols, nrows;
+
+    int64_t row_bytes() const { return int64_t{ncols} / Format::kBlock * Format::kBytes; }
+    Work work() const { return nrows == 0 ? Work::kNone : ncols == 0 ? Work::kZeros : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"ncols", ncols}, {"nrows", nrows}}));
+        return require_blocks<Format>("ncols", ncols);
+    }
+    Status run(const uint8_t* x, const T* y, T* dst, const Launch& launch) const {
+        BK_TRY(require_block_alignment<Format>("x", ncols == 0 ? nullptr : x));
+        return block_product<Format>(launch, {1, nrows, ncols, x, y, dst, nullptr, ncols, 1, nrows, kFloatDtype<T>});
+    }
+};
+
+// The same of strided y, with weights that begin in the middle of an allocation.
+template <class Format, class T>
+struct MmvqActstrided {
+    int32_t ncols, nrows;
+    int64_t w_start_byte_offset, stride_y;
+
+    int64_t row_bytes() const { return int64_t{ncols} / Format::kBlock * Format::kBytes; }
+    Work work() const { return Mmvq<Format, T>{ncols, nrows}.work(); }
+    Status check() const { return Mmvq<Format, T>{ncols, nrows}.check(); }
+    Status locate_x(Operand* operand, const char* name, Role role, int64_t size) const {
+        return locate_weights(operand, name, role, size, {"nrows", nrows}, row_bytes(), "w_start_byte_offset",
+                              w_start_byte_offset);
+    }
+    Status locate_y(Operand* operand, const char* name, Role role, int64_t size) const {
+        return locate_strided(operand, name, role, size, "stride_y", 1, &ncols, &stride_y, nullptr);
+    }
+    Status run(const uint8_t* x, const T* y, T* dst, const Launch& launch) const {
+        const uint8_t* const weights = ncols == 0 ? nullptr : x + w_start_byte_offset;
+        BK_TRY(require_block_alignment<Format>("x + w_start_byte_offset", weights));
+        return block_product<Format>(launch, {1, nrows, ncols, weights, y, dst, nullptr, 0, stride_y, nrows, kFloatDtype<T>});
+    }
+};
+
+}  // namespace bk
