@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with quantised weights on the CPU. Up to eight rows of x: eight rows of weights are decoded 256 K elements at a
-// time into the cache and multiplied by the skinny GEMM's microkernel, whose sums run in the same order for any number of
-// rows. More rows: the blocked GEMM, which decodes weights as it packs them.
+// Products with quantised weights on the CPU: by tiles of eight rows for few rows of x, else by the blocked GEMM, which
+// decodes weights as it packs them.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "core/abi/vector_width_cpu.h"
 #include "gemm/cpu/matmul_decode_cpu.h"
-#include "gemm/cpu/skinny_kernel_cpu.h"
-#include "quantize/products/block_product.h"
 #include "quantize/products/codes_kernel_cpu.h"
+#include "quantize/products/dispatches_cpu.h"
 
 namespace bk {
 
@@ -23,100 +20,18 @@ void decode_values(const uint8_t* row, int64_t first, int64_t count, float* to) 
     expand_codes(codes, Format::kHasOffset, count, to);
 }
 
-inline void copy_floats(const void* from, int64_t first, int64_t step, FloatDtype dtype, int64_t count, float* to) {
-    const auto copy = [&](const auto* x) {
-        if (step == 1)
-            for (int64_t k = 0; k < count; ++k) to[k] = widen(x[first + k]);
-        else
-            for (int64_t k = 0; k < count; ++k) to[k] = widen(x[(first + k) * step]);
+template <class Format>
+struct FormatRows {
+    static_assert(kCodesK == kDecodedK, "what is decoded at once");
+
+    template <int kBytes>
+    struct Of {
+        static void decode(const BlockProduct&, const uint8_t* row, int64_t first, int64_t count, float* to) {
+            decode_values<Format, kBytes>(row, first, count, to);
+        }
+        static int64_t row_bytes(const BlockProduct& p) { return p.k / Format::kBlock * Format::kBytes; }
     };
-    if (dtype == FloatDtype::kF32) return copy(static_cast<const float*>(from));
-    if (dtype == FloatDtype::kF16) return copy(static_cast<const f16*>(from));
-    copy(static_cast<const bf16*>(from));
-}
-
-inline const void* row_of(const void* base, int64_t elements, FloatDtype dtype) {
-    return static_cast<const char*>(base) + elements * bytes_of(dtype);
-}
-
-// sums[i][l] of up to eight rows of x and eight of weights, which are `row_bytes` apart.
-template <class Format, int kBytes>
-void multiply_eight(const BlockProduct& p, const void* const (&x)[kSkinny], int64_t x_count, const uint8_t* weights,
-                    int64_t count, float (&sums)[kSkinny][kSkinny]) {
-    const int64_t row_bytes = p.k / Format::kBlock * Format::kBytes;
-    const bool is_direct = p.dtype == FloatDtype::kF32 && p.x_step == 1;
-    alignas(64) float values[kSkinny][kCodesK], converted[kSkinny][kCodesK];
-    SkinnyLaneSums<float> lane_sums{};
-    const float *rows[kSkinny], *x_rows[kSkinny];
-    for (int64_t l = 0; l < kSkinny; ++l) rows[l] = values[std::min(l, count - 1)];
-    for (int64_t k = 0; k < p.k; k += kCodesK) {
-        const int64_t depth = std::min<int64_t>(p.k - k, kCodesK);
-        for (int64_t l = 0; l < count; ++l) decode_values<Format, kBytes>(weights + l * row_bytes, k, depth, values[l]);
-        if (!is_direct)
-            run_unfused<kBytes>([&] {
-                for (int64_t i = 0; i < x_count; ++i) copy_floats(x[i], k, p.x_step, p.dtype, depth, converted[i]);
-            });
-        for (int64_t i = 0; i < kSkinny; ++i) {
-            const int64_t own = std::min(i, x_count - 1);
-            x_rows[i] = is_direct ? static_cast<const float*>(x[own]) + k : converted[own];
-        }
-        dot_rows(static_cast<int>(x_count), rows, x_rows, depth, lane_sums);
-    }
-    lane_sums.finish(x_count, count, sums[0], kSkinny);
-}
-
-template <class Format>
-void multiply_eight(const BlockProduct& p, const void* const (&x)[kSkinny], int64_t x_count, const uint8_t* weights,
-                    int64_t count, float (&sums)[kSkinny][kSkinny]) {
-#if BK_ISA_DISPATCH
-    if (vector_bytes() == 64) return multiply_eight<Format, 64>(p, x, x_count, weights, count, sums);
-    if (vector_bytes() == 32) return multiply_eight<Format, 32>(p, x, x_count, weights, count, sums);
-#endif
-    multiply_eight<Format, 16>(p, x, x_count, weights, count, sums);
-}
-
-// Rows j to j + count of y for all dispatches, in order.
-template <class Format>
-void multiply_dispatches(const BlockProduct& p, int64_t j, int64_t count) {
-    const Dispatches& of = p.dispatches;
-    const int64_t row_bytes = p.k / Format::kBlock * Format::kBytes;
-    for (int64_t e = 0; e < of.experts; ++e) {
-        const int64_t begin = std::clamp<int64_t>(of.expert_offsets[e], 0, of.count),
-                      end = std::clamp<int64_t>(of.expert_offsets[e + 1], 0, of.count);
-        for (int64_t first = begin; first < end; first += kSkinny) {
-            int64_t taken[kSkinny], x_count = 0;
-            const void* x[kSkinny] = {};
-            for (int64_t i = first; i < std::min(first + kSkinny, end); ++i) {
-                if (of.token_ids[i] < 0) continue;
-                taken[x_count] = i;
-                x[x_count++] = row_of(p.x, of.token_ids[i] * p.x_row, p.dtype);
-            }
-            if (x_count == 0) continue;
-            float sums[kSkinny][kSkinny];
-            multiply_eight<Format>(p, x, x_count, p.weights + (e * p.n + j) * row_bytes, count, sums);
-            for (int64_t i = 0; i < x_count; ++i)
-                for (int64_t l = 0; l < count; ++l) {
-                    const int64_t at = of.token_ids[taken[i]] * p.y_row + j + l;
-                    const float value = of.scales == nullptr ? sums[i][l] : of.scales[taken[i]] * sums[i][l];
-                    store_float(p.y, at, p.dtype, of.accumulates ? load_float(p.y, at, p.dtype) + value : value);
-                }
-        }
-    }
-}
-
-template <class Format>
-void multiply_vectors(const BlockProduct& p, int64_t j, int64_t count) {
-    const int64_t row_bytes = p.k / Format::kBlock * Format::kBytes;
-    const void* x[kSkinny] = {};
-    for (int64_t i = 0; i < p.m; ++i) x[i] = row_of(p.x, i * p.x_row, p.dtype);
-    float sums[kSkinny][kSkinny];
-    multiply_eight<Format>(p, x, p.m, p.weights + j * row_bytes, count, sums);
-    for (int64_t i = 0; i < p.m; ++i)
-        for (int64_t l = 0; l < count; ++l) {
-            const float bias = p.bias == nullptr ? 0.f : load_float(p.bias, j + l, p.dtype);
-            store_float(p.y, i * p.y_row + j + l, p.dtype, sums[i][l] + bias);
-        }
-}
+};
 
 // Operands of the blocked GEMM.
 template <class Format>
@@ -148,20 +63,8 @@ struct BlockReads : BlockProduct {
 
 template <class Format>
 Status block_product(const Launch&, const BlockProduct& p) {
-    const bool has_dispatches = p.dispatches.experts > 0;
-    if (!has_dispatches && p.m > kSkinny) return multiply_read(Launch{}, BlockReads<Format>{p}, true);
-    const int64_t tiles = ceil_div<int64_t>(p.n, kSkinny);
-    const int64_t tile_bytes = kSkinny * (p.k / Format::kBlock * Format::kBytes + 1);
-    split_chunks(tiles, std::max(grain_for(tile_bytes), ceil_div(tiles, 16 * thread_count())), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-            const int64_t j = t * kSkinny, count = std::min<int64_t>(p.n - j, kSkinny);
-            if (has_dispatches)
-                multiply_dispatches<Format>(p, j, count);
-            else
-                multiply_vectors<Format>(p, j, count);
-        }
-    });
-    return Status::kOk;
+    if (p.dispatches.experts == 0 && p.m > kSkinny) return multiply_read(Launch{}, BlockReads<Format>{p}, true);
+    return multiply_row_tiles<FormatRows<Format>::template Of>(p);
 }
 
 }  // namespace bk

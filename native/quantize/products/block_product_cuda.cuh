@@ -11,55 +11,12 @@
 #include <cstdint>
 
 #include "core/codec/block_format.h"
-#include "core/intrinsics/async_copy.cuh"
 #include "core/intrinsics/tensor_core.cuh"
 #include "core/types/vec.h"
 #include "quantize/products/block_product.h"
+#include "quantize/products/weight_stages.cuh"
 
 namespace bk {
-
-constexpr int kProductWarps = 8, kStageK = 256;
-
-// A warp's stage in shared memory: whole 16-byte vectors that contain the bytes of a row's blocks, with a pitch that keeps
-// eight rows' words in different banks.
-template <class Format>
-struct WeightStage {
-    static constexpr int kBytes = kStageK / Format::kBlock * Format::kBytes;
-    static constexpr int kVectors = kBytes % 16 == 0 && Format::kBytes * 8 % 16 == 0 ? kBytes / 16 + 1 : (kBytes + 14) / 16 + 1;
-    static constexpr int kPitch = 16 * (kVectors % 2 == 0 ? kVectors + 1 : kVectors);
-    static constexpr int kTiles = kBytes <= 192 ? 2 : 1, kRows = 16 * kTiles;
-    static constexpr int kSize = kRows * kPitch;
-    static constexpr int kStages = 4 * kProductWarps * kSize <= (160 << 10) ? 4 : 2;
-    static_assert(kStages * kProductWarps * kSize <= 160 << 10, "the stages fit sm_80's shared memory");
-};
-
-// Copies 16 aligned bytes of which [low, high) may be read.
-BK_DEVICE void copy_vector(uint8_t* to, const uint8_t* from, const uint8_t* low, const uint8_t* high) {
-    if (from >= low && from + 16 <= high) return start_copy_16(to, from, 16);
-    for (int b = 0; b < 16; ++b)
-        if (from + b >= low && from + b < high) to[b] = from[b];
-}
-
-// Asks for K elements from k on of the block's rows. Row r's bytes are at r kPitch + their address modulo 16.
-template <class Format>
-BK_DEVICE void fill_stage(uint8_t* stage, const uint8_t* weights, int64_t row_bytes, int64_t first_row, int64_t rows, int64_t k,
-                          int64_t k_extent, const uint8_t* low, const uint8_t* high) {
-    using Stage = WeightStage<Format>;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int64_t left = k_extent - k;
-    if (left > 0) {
-        const int bytes = left >= kStageK ? Stage::kBytes : static_cast<int>(left / Format::kBlock) * Format::kBytes;
-        for (int v = lane; v < Stage::kRows * Stage::kVectors; v += 32) {
-            const int r = v / Stage::kVectors, at = v % Stage::kVectors;
-            if (r >= rows) break;
-            const uint8_t* const from = weights + (first_row + r) * row_bytes + k / Format::kBlock * Format::kBytes;
-            const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(from) % 16);
-            if (16 * at < skipped + bytes)
-                copy_vector(stage + r * Stage::kPitch + 16 * at, from - skipped + 16 * at, low, high);
-        }
-    }
-    end_copy_group();
-}
 
 // Four signed bytes as bf16 pairs: 128 plus the low seven bits, less 128, or 256 if the sign bit is set.
 BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) {
@@ -139,26 +96,13 @@ BK_DEVICE int64_t take_dispatches(RowList<kColumnBlocks>& list, const Dispatches
     return position < end ? position : end;
 }
 
+// Adds the products of a warp's slices of K to total[q][block].
 template <class Format, int kColumnBlocks>
-constexpr int kProductShared = std::max(WeightStage<Format>::kStages * kProductWarps * WeightStage<Format>::kSize,
-                                        kProductWarps * 8 * kColumnBlocks * (WeightStage<Format>::kRows + 4) * 4);
-
-// sums[q][block] of a warp over its slices of K, for rows `first_row` on of an expert's weights.
-template <class Format, int kColumnBlocks>
-BK_DEVICE void sum_slices(float (&total)[WeightStage<Format>::kTiles][kColumnBlocks][4], const BlockProduct& p, uint8_t* stages,
-                          const uint8_t* weights, int64_t first_row, int64_t rows, const RowList<kColumnBlocks>& list,
-                          bool is_vector) {
-    using Stage = WeightStage<Format>;
-    constexpr int kTiles = Stage::kTiles, kStages = Stage::kStages;
+BK_DEVICE void sum_slices(float (&total)[WeightStage<Format>::kTiles][kColumnBlocks][4], const BlockProduct& p,
+                          WeightRing<Format> ring, const RowList<kColumnBlocks>& list, bool is_vector) {
+    constexpr int kTiles = WeightStage<Format>::kTiles;
     constexpr int kGroupSteps = Format::kGroup >= 32 ? 2 : 1;  // of 16 K elements
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    const int64_t row_bytes = p.k / Format::kBlock * Format::kBytes;
-    const uint8_t *const low = weights + first_row * row_bytes, *const high = low + rows * row_bytes;
-    constexpr int64_t kStride = kProductWarps * kStageK;
-    int64_t next = int64_t{warp} * kStageK;
-#pragma unroll 1
-    for (int s = 0; s < kStages - 1; ++s, next += kStride)
-        fill_stage<Format>(stages + s * Stage::kSize, weights, row_bytes, first_row, rows, next, p.k, low, high);
     const int parts = parts_of(p.dtype);
     const char* x[kColumnBlocks];
     int part[kColumnBlocks];
@@ -172,24 +116,10 @@ BK_DEVICE void sum_slices(float (&total)[WeightStage<Format>::kTiles][kColumnBlo
         x[c] = has_row ? static_cast<const char*>(p.x) + row * p.x_row * bytes_of(p.dtype) : nullptr;
     }
     const int64_t x_bytes = p.x_step * bytes_of(p.dtype);
-    int stage = 0;
 #pragma unroll 1
-    for (int64_t k = int64_t{warp} * kStageK; k < p.k; k += kStride, next += kStride) {
-        wait_for_copies<kStages - 2>();
-        __syncwarp();
-        fill_stage<Format>(stages + (stage == 0 ? kStages - 1 : stage - 1) * Stage::kSize, weights, row_bytes, first_row, rows,
-                           next, p.k, low, high);
-        const uint8_t* const current = stages + stage * Stage::kSize;
-        stage = stage + 1 == kStages ? 0 : stage + 1;
+    for (int64_t k = int64_t{warp} * kStageK; k < p.k; k += WeightRing<Format>::kStride) {
         const uint8_t* own_rows[kTiles][2];
-#pragma unroll
-        for (int q = 0; q < kTiles; ++q)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int r = 16 * q + 8 * half + g;
-                const uintptr_t from = reinterpret_cast<uintptr_t>(low + r * row_bytes + k / Format::kBlock * Format::kBytes);
-                own_rows[q][half] = current + r * Stage::kPitch + from % 16;
-            }
+        ring.advance(k, own_rows);
         const int depth = static_cast<int>(min(p.k - k, int64_t{kStageK}));
 #pragma unroll 1
         for (int s = 0; s < depth; s += 32) {
@@ -254,20 +184,9 @@ BK_DEVICE void sum_slices(float (&total)[WeightStage<Format>::kTiles][kColumnBlo
 
 // Adds the partial sums of the warps and the parts of a row of x, in order, and stores the results.
 template <class Format, int kColumnBlocks>
-BK_DEVICE void store_results(const float (&total)[WeightStage<Format>::kTiles][kColumnBlocks][4], const BlockProduct& p,
-                             void* buffer, int64_t first_row, int64_t rows, const RowList<kColumnBlocks>& list) {
+BK_DEVICE void store_results(const WarpPartials<Format, kColumnBlocks>& partials, const BlockProduct& p, int64_t first_row,
+                             int64_t rows, const RowList<kColumnBlocks>& list) {
     using Stage = WeightStage<Format>;
-    constexpr int kPitch = Stage::kRows + 4, kColumns = 8 * kColumnBlocks;
-    float (*const partials)[kColumns][kPitch] = static_cast<float (*)[kColumns][kPitch]>(buffer);
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    __syncthreads();  // every warp has read its stages
-#pragma unroll
-    for (int q = 0; q < Stage::kTiles; ++q)
-#pragma unroll
-        for (int c = 0; c < kColumnBlocks; ++c)
-#pragma unroll
-            for (int v = 0; v < 4; ++v) partials[warp][8 * c + 2 * t + v % 2][16 * q + g + v / 2 * 8] = total[q][c][v];
-    __syncthreads();
     const int parts = parts_of(p.dtype);
     const bool accumulates = p.dispatches.accumulates;
     // A thread keeps to one row where a token may come twice.
@@ -277,12 +196,7 @@ BK_DEVICE void store_results(const float (&total)[WeightStage<Format>::kTiles][k
         const int i = index / Stage::kRows, r = index % Stage::kRows;
         if (r >= rows) continue;
         float value = 0;
-        for (int part = parts - 1; part >= 0; --part) {
-            float sum = partials[0][i * parts + part][r];
-#pragma unroll
-            for (int w = 1; w < kProductWarps; ++w) sum += partials[w][i * parts + part][r];
-            value += sum;
-        }
+        for (int part = parts - 1; part >= 0; --part) value += partials.sum(i * parts + part, r);
         const int64_t own = list.at[i], j = first_row + r;
         int64_t row = own;
         if (p.dispatches.experts > 0) {
@@ -305,14 +219,13 @@ __global__ void __launch_bounds__(32 * kProductWarps)
     __shared__ RowList<kColumnBlocks> list;
     __shared__ int64_t position;
     uint8_t* const shared = reinterpret_cast<uint8_t*>(shared_words);
-    uint8_t* const stages = shared + static_cast<int>(threadIdx.x) / 32 * Stage::kStages * Stage::kSize;
     const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Stage::kRows, left = p.n - first_row,
                   rows = left < Stage::kRows ? left : Stage::kRows;
     const int most = 8 * kColumnBlocks / parts_of(p.dtype);
     const auto multiply = [&](const uint8_t* weights) {
         float total[Stage::kTiles][kColumnBlocks][4] = {};
-        sum_slices<Format, kColumnBlocks>(total, p, stages, weights, first_row, rows, list, is_vector);
-        store_results<Format, kColumnBlocks>(total, p, shared, first_row, rows, list);
+        sum_slices<Format, kColumnBlocks>(total, p, {shared, weights, first_row, rows, p.k}, list, is_vector);
+        store_results<Format, kColumnBlocks>({shared, total}, p, first_row, rows, list);
     };
     if (p.dispatches.experts == 0) {
         for (int64_t first = static_cast<int64_t>(blockIdx.y) * most; first < p.m;
@@ -356,7 +269,7 @@ Status launch_product(const Launch& launch, const BlockProduct& p, int64_t sets)
                            p.x_row * bytes_of(p.dtype) % width == 0;
     Grid grid{dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(sets < kMaxGridY ? sets : kMaxGridY)),
               dim3(32 * kProductWarps)};
-    grid.shared = kProductShared<Format, kColumnBlocks>;
+    grid.shared = WarpPartials<Format, kColumnBlocks>::kShared;
     return launch_kernel(launch, grid, block_product_kernel<Format, kColumnBlocks>, p, is_vector);
 }
 

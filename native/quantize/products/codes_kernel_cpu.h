@@ -20,6 +20,19 @@ struct CodesRow {
 // values[k] = scale code + offset, product and sum rounded each; `count` is a multiple of 16.
 void expand_codes(const CodesRow& row, bool has_offset, int64_t count, float* values);
 
+// Part of a row of q8_1 activations: codes, and for each 16 the scale and the sum that an offset multiplies.
+struct QuantizedRow {
+    alignas(64) int8_t codes[kCodesK];
+    alignas(64) int32_t quads[kCodesK / 4];  // -128 times the sum of four codes
+    float scales[kCodeGroups], sums[kCodeGroups];
+};
+
+constexpr int kDotLanes = 16;
+
+// lanes[] += scale of w and x times the products of their codes, and `factors` times the sums if it is not null; `count` is
+// a multiple of 32, and both rows have zeros behind it.
+void dot_codes(const CodesRow& w, const float* factors, const QuantizedRow& x, int64_t count, float (&lanes)[kDotLanes]);
+
 // K elements first to first + count of a row, with at most kCodesK; both are multiples of 16.
 template <class Format>
 BK_HD void read_codes(const uint8_t* BK_RESTRICT row, int64_t first, int64_t count, CodesRow* BK_RESTRICT to) {

@@ -80,4 +80,30 @@ struct MmvqActstrided {
     }
 };
 
+// dst[i, r] = sum over c of w[r, c] x[i, c] of kRows rows of q8_1 blocks.
+template <class Format, int kRows>
+struct MmvqMultiM {
+    int32_t ncols_x, nrows_x;
+    int64_t w_start_byte_offset;
+
+    int32_t rows() const { return kRows; }
+    int64_t row_bytes() const { return int64_t{ncols_x} / Format::kBlock * Format::kBytes; }
+    int64_t activation_bytes() const { return int64_t{ncols_x} / codec::Q81::kBlock * codec::Q81::kBytes; }
+    Work work() const { return nrows_x == 0 ? Work::kNone : ncols_x == 0 ? Work::kZeros : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"ncols_x", ncols_x}, {"nrows_x", nrows_x}}));
+        return require_blocks<Format>("ncols_x", ncols_x);
+    }
+    Status locate_w_ptr(Operand* operand, const char* name, Role role, int64_t size) const {
+        return locate_weights(operand, name, role, size, {"nrows_x", nrows_x}, row_bytes(), "w_start_byte_offset",
+                              w_start_byte_offset);
+    }
+    Status run(const uint8_t* w_ptr, const uint8_t* activations_q8_1, float* dst, const Launch& launch) const {
+        const uint8_t* const weights = ncols_x == 0 ? nullptr : w_ptr + w_start_byte_offset;
+        BK_TRY(require_block_alignment<Format>("w_ptr + w_start_byte_offset", weights));
+        BK_TRY(require_block_alignment<codec::Q81>("activations_q8_1", ncols_x == 0 ? nullptr : activations_q8_1));
+        return block_dots<Format>(launch, {kRows, nrows_x, ncols_x, weights, activations_q8_1, dst});
+    }
+};
+
 }  // namespace bk

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with quantised weights for kernels on fibers.
-#include "quantize/products/gguf_k.cu"
-#include "quantize/products/gguf_k_wide.cu"
-#include "quantize/products/gguf_legacy.cu"
+#include "quantize/instances/gguf_k.cu"
+#include "quantize/instances/gguf_k_wide.cu"
+#include "quantize/instances/gguf_legacy.cu"
+#include "quantize/products/dense_batch.cu"

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = x w^T + bias with weights of any block format, chosen at run time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "quantize/products/formats.h"
+#include "quantize/products/mmvq.h"
+
+namespace bk {
+
+template <class T>
+struct QuantizedMatmul {
+    int64_t m, n, k;
+    int32_t format;
+
+    int64_t row_bytes() const { return row_bytes_of(format, k); }
+    Work work() const { return m == 0 || n == 0 ? Work::kNone : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
+        return with_product_format(format,
+                                   [&](auto chosen) { return require_blocks<typename decltype(chosen)::Type>("k", k); });
+    }
+    Status run(const T* x, const uint8_t* w, const T* bias, T* y, const Launch& launch) const {
+        return with_product_format(format, [&](auto chosen) {
+            using Format = typename decltype(chosen)::Type;
+            BK_TRY(require_block_alignment<Format>("w", k == 0 ? nullptr : w));
+            return block_product<Format>(launch, {m, n, k, w, x, y, bias, k, 1, n, kFloatDtype<T>});
+        });
+    }
+};
+
+}  // namespace bk
