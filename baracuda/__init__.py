@@ -88,6 +88,7 @@ from baracuda.kinds import (
     PadMode,
     PerRowSampler,
     QuantileInterpolation,
+    QuantizeKind,
     RandomKind,
     ReduceKind,
     ReduceToOp,
@@ -106,6 +107,7 @@ from baracuda.kinds import (
 )
 from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
 from baracuda.plan import Plan
+from baracuda.quantize.formats import GgufBlockFormat
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
@@ -251,6 +253,7 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -412,6 +415,7 @@ __all__ = [
     "EpilogueKind",
     "ExportError",
     "GatedActivationKind",
+    "GgufBlockFormat",
     "ImageKind",
     "IndexingKind",
     "IndexOutOfRangeError",
@@ -433,6 +437,7 @@ __all__ = [
     "PlanPreference",
     "PrecisionGuarantee",
     "QuantileInterpolation",
+    "QuantizeKind",
     "RotaryPairing",
     "SamplerKind",
     "SamplingKind",

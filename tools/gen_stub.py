@@ -27,6 +27,7 @@ from typing import Any
 
 from baracuda._functions.spec import Spec
 from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.quantize.formats import GgufBlockFormat
 
 # NumPy, PyTorch, CuPy and JAX arrays; a TensorRef; objects with DLPack, an array interface or a buffer; a number
 Array = Any

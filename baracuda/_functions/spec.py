@@ -22,7 +22,9 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "sampling", "search", "softmax", "sort")
+_DECLARED_FAMILIES = (
+    *("gemm", "indexing", "loss", "norm", "quantize", "random", "reduce", "sampling", "search", "softmax", "sort"),
+)
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
@@ -66,6 +68,7 @@ PLAN_ONLY = (
     "topk_{T}",  # the functions use the rows along an axis
     "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation
+    "dequantize_{F}",  # dequantize_blocks takes any format and dtype
     "reduce_{F}_backward_{T} moments",  # one axis only
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")

@@ -31,6 +31,7 @@ SHAPES = {
     "random": dict.fromkeys(("x", "p", "rate"), (3, 4)),
     "dropout": dict.fromkeys(("x", "dy", "residual"), (3, 4)),
     "multinomial": {"cdf": (3, 4)},
+    "dequantize_blocks": {"x": (3, 36)}, "take_blocks": {"x": (5, 36)}, "quantize_activations": {"x": (3, 40)},
     "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
     "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
     "bins": {"x": (3, 4)},
@@ -102,7 +103,7 @@ NUMBERS = {
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
     "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
-    "top_k": 3, "top_p": 0.75, "min_p": 0.25,
+    "top_k": 3, "top_p": 0.75, "min_p": 0.25, "format": "q4_0",
 }  # fmt: skip
 _PER_ROW = dict.fromkeys(
     ("temperature_of", "top_p_of", "min_p_of", "typical_p_of", "repetition_of", "frequency_of", "presence_of"), (3,)
@@ -191,6 +192,8 @@ INDICES = {
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
+OF_BYTES = ("dequantize_blocks", "take_blocks")  # x is bytes
+
 
 @dataclasses.dataclass
 class Sample:
@@ -226,7 +229,8 @@ def array_of(spec, position, rng):
     slots = [p.dtype for row in spec.rows for p in row.params if p.name == argument.pointer]
     slot = next((each for each in slots if each != "bf16"), "T")  # NumPy itself and PyTorch's from_numpy have no bf16
     known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
-    dtype = dtype_of(spec, slot)
+    is_bytes = spec.layout in OF_BYTES and argument.name == "x"
+    dtype = np.dtype(np.uint8) if is_bytes else dtype_of(spec, slot)
     if known is not None:
         return np.array(known, dtype)
     shape = shape_of(spec, position)

@@ -27,6 +27,7 @@ TITLES = {
     "indexing": "Indexing",
     "loss": "Losses",
     "norm": "Normalization",
+    "quantize": "Quantised weights",
     "random": "Random numbers",
     "reduce": "Reductions",
     "sampling": "Sampling",

@@ -32,6 +32,7 @@ from baracuda._functions.shape_rules import (
     accumulated,
     attention,
     bags,
+    blocks,
     copies,
     gemm,
     indexing,
@@ -260,6 +261,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
+    "dequantize_blocks": blocks.dequantize_blocks, "take_blocks": blocks.take_blocks,
+    "quantize_activations": blocks.quantize_activations,
     "serving": serving.by_extents, "sort": _along_axis,
 }  # fmt: skip
 

@@ -15,16 +15,19 @@ struct QuantizedMatmul {
     int64_t m, n, k;
     int32_t format;
 
-    int64_t row_bytes() const { return row_bytes_of(format, k); }
+    int64_t row_bytes() const {
+        const codec::BlockSize block = codec::BlockSize::of(format);
+        return block.values == 0 ? 0 : k / block.values * block.bytes;
+    }
     Work work() const { return m == 0 || n == 0 ? Work::kNone : Work::kAll; }
     Status check() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         return with_product_format(format,
-                                   [&](auto chosen) { return require_blocks<typename decltype(chosen)::Type>("k", k); });
+                                   [&](auto chosen) { return require_blocks<typename decltype(chosen)::type>("k", k); });
     }
     Status run(const T* x, const uint8_t* w, const T* bias, T* y, const Launch& launch) const {
         return with_product_format(format, [&](auto chosen) {
-            using Format = typename decltype(chosen)::Type;
+            using Format = typename decltype(chosen)::type;
             BK_TRY(require_block_alignment<Format>("w", k == 0 ? nullptr : w));
             return block_product<Format>(launch, {m, n, k, w, x, y, bias, k, 1, n, kFloatDtype<T>});
         });
