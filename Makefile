@@ -377,7 +377,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
+             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/attention/*.[ch]* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) bindings ## ruff, mypy, the word list and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

@@ -65,17 +65,24 @@ from baracuda.errors import (
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
+    AffineKind,
     ArchSku,
     ArgReduceKind,
     AttentionKind,
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CodeBook,
     CrossEntropyTargetKind,
     DenseLayout,
+    DynamicRangeMode,
+    DynamicRangeScope,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
+    FloatFormat,
+    FloatQuantizeKind,
+    Fp8Scaling,
     GatedActivationKind,
     ImageKind,
     IndexingKind,
@@ -83,6 +90,7 @@ from baracuda.kinds import (
     LossKind,
     LossReduction,
     MathPrecision,
+    MxFormat,
     NormalizationKind,
     OpCategory,
     PadMode,
@@ -95,6 +103,8 @@ from baracuda.kinds import (
     RotaryPairing,
     SamplerKind,
     SamplingKind,
+    ScaleLayout,
+    ScaleRule,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -125,6 +135,7 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
+    from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
     from baracuda.loss.fused import (
@@ -145,6 +156,13 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.quantize.affine import *  # noqa: F403
+    from baracuda.quantize.linear_plans import QuantizedLinearArgs as QuantizedLinearArgs
+    from baracuda.quantize.linear_plans import QuantizedLinearDescriptor as QuantizedLinearDescriptor
+    from baracuda.quantize.linear_plans import QuantizedLinearPlan as QuantizedLinearPlan
+    from baracuda.quantize.linear_plans import SmoothQuantLinearArgs as SmoothQuantLinearArgs
+    from baracuda.quantize.linear_plans import SmoothQuantLinearDescriptor as SmoothQuantLinearDescriptor
+    from baracuda.quantize.linear_plans import SmoothQuantLinearPlan as SmoothQuantLinearPlan
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -202,6 +220,9 @@ _OPS = {
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "attention.hyper_connections": "HyperConnection",
+    "experts.plans": (
+        "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
+    ),
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -254,6 +275,20 @@ _OPS = {
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.affine_plans": (
+        "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
+        "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "
+        "DequantizePerChannelBackward FakeQuantizePerChannel FakeQuantizePerChannelBackward FakeQuantizeLearnable "
+        "FakeQuantizeLearnableBackward QuantizePerToken QuantizePerTokenBackward DequantizePerToken "
+        "DequantizePerTokenBackward QuantizePerGroup QuantizePerGroupBackward DequantizePerGroup "
+        "DequantizePerGroupBackward DynamicRangeQuantize"
+    ),
+    "quantize.integer_plans": "W8A8Linear QuantizedLinearCodes MatmulInteger QLinearMatmul",
+    "quantize.floats": (
+        "EncodeFloats DecodeFloats QuantizeMx DequantizeMx SwizzleScales Quantize4Bit Dequantize4Bit Gemv4Bit "
+        "Quantize8BitBlocks Dequantize8BitBlocks QuantizeFp8 DequantizeFp8"
+    ),
+    "quantize.nf4": "Nf4Dequantize Nf4Mmvq Nf4MmvqMultiM",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -300,6 +335,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
@@ -328,6 +364,19 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention_backward",
     ),
     "attention.functions",
+)
+_LAZY["moe"] = "experts.functions"
+_LAZY |= dict.fromkeys(
+    (
+        "dequantize_linear",
+        "dynamic_quantize_linear",
+        "fake_quantize",
+        "matmul_integer",
+        "qlinear_matmul",
+        "quantize_linear",
+        "quantized_linear",
+    ),
+    "quantize.affine",
 )
 _LAZY |= dict.fromkeys(
     (
@@ -397,6 +446,7 @@ __all__ = [
     *_LAZY,
     *_MODULES,
     "ActivationKind",
+    "AffineKind",
     "ArchSku",
     "ArgReduceKind",
     "AttentionKind",
@@ -404,16 +454,22 @@ __all__ = [
     "BaracudaError",
     "BinaryCmpKind",
     "BinaryKind",
+    "CodeBook",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",
+    "DynamicRangeMode",
+    "DynamicRangeScope",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
     "ExportError",
+    "FloatFormat",
+    "FloatQuantizeKind",
+    "Fp8Scaling",
     "GatedActivationKind",
     "GgufBlockFormat",
     "ImageKind",
@@ -429,6 +485,7 @@ __all__ = [
     "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
+    "MxFormat",
     "NormalizationKind",
     "OpCategory",
     "PadMode",
@@ -441,6 +498,8 @@ __all__ = [
     "RotaryPairing",
     "SamplerKind",
     "SamplingKind",
+    "ScaleLayout",
+    "ScaleRule",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",

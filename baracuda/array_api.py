@@ -67,6 +67,12 @@ from numpy import (  # noqa: F401
 import baracuda as bk
 from baracuda._arrays.frameworks import result_framework
 from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
+from baracuda._promotion import NUMBERS as _NUMBERS
+from baracuda._promotion import as_dtype as _as
+from baracuda._promotion import copied as _copy
+from baracuda._promotion import element_of as _element
+from baracuda._promotion import kind_of as _kind
+from baracuda._promotion import promoted as _promoted
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -76,7 +82,6 @@ __array_api_version__ = "2024.12"
 Array = Any
 Axis = int | tuple[int, ...] | None
 Flag = builtins.bool
-_NUMBERS = {builtins.bool: "b", int: "i", float: "f"}  # Python's; NumPy's scalars are arrays
 # dtypes that reductions lack -> dtypes with their values or bits
 _WIDENED = {ElementKind.U16: ElementKind.I32, ElementKind.U64: ElementKind.I64}
 
@@ -102,48 +107,6 @@ class __array_namespace_info__:
     def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, Any]:
         found = self._numpy.dtypes(device=device, kind=kind)
         return {name: dtype for name, dtype in found.items() if dtype.kind != "c"}
-
-
-def _element(x: Array) -> ElementKind:
-    return as_element(x.dtype)
-
-
-def _promoted(*arrays: Array) -> list[Array]:
-    """Arrays promoted to one dtype. Python numbers are left to the functions, which convert them."""
-    elements = {_element(x) for x in arrays if type(x) not in _NUMBERS}
-    if len(elements) == 1:
-        return list(arrays)
-    if not elements:
-        raise InvalidProblemError("none of the arguments is an array")
-    wanted = _common(elements)
-    return [x if type(x) in _NUMBERS else _as(x, wanted) for x in arrays]
-
-
-def _common(elements: set[ElementKind]) -> ElementKind:
-    if ElementKind.BF16 not in elements:
-        return as_element(np.result_type(*[element.numpy_dtype for element in elements]))
-    if not builtins.all([element.is_float for element in elements]):
-        raise UnsupportedError(f"dtypes {' and '.join(sorted(map(str, elements)))} have no common one")
-    return ElementKind.F64 if ElementKind.F64 in elements else ElementKind.F32  # has the values of both
-
-
-def _kind(x: Array) -> str:
-    """NumPy's dtype kind, b, i, u, f or c, also for bf16 and fp8."""
-    if type(x) in _NUMBERS:
-        return _NUMBERS[type(x)]
-    element = _element(x)
-    if element.integer_range is not None:
-        return "i" if element.integer_range[0] else "u"
-    known = {ElementKind.BOOL: "b", ElementKind.COMPLEX32: "c", ElementKind.COMPLEX64: "c"}
-    return known.get(element, "f")
-
-
-def _as(x: Array, element: ElementKind) -> Array:
-    return x if _element(x) == element else bk.cast(x, element)
-
-
-def _copy(x: Array) -> Array:
-    return bk.cast(x, _element(x))
 
 
 # --- elementwise ------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import baracuda as bk
 from baracuda._library.op_table import Op, ops
 from baracuda._library.param import symbol_of
 from harness import SANITIZED
+from harness.lost_context import LostContext
 from naming import OpsOfRow
 
 TESTS = pathlib.Path(__file__).parent
@@ -31,11 +32,12 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     """Skips files that do not apply: tests of another backend, programs of kernels on fibers without that library,
     stack tests under a sanitizer, and tests of PyTorch, JAX and type checkers where these are not installed.
     """
-    needs = {"test_jax": "jax", "test_jax_on_cuda": "jax", "test_types": "basedpyright"}.get(collection_path.stem)
-    needs = "torch" if collection_path.stem.startswith("test_torch") else needs
+    stem = collection_path.stem
+    packages = {"test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright"}
+    needs = next((package for start, package in packages.items() if stem.startswith(start)), None)
     if needs is not None and not importlib.util.find_spec(needs):
         return True
-    if collection_path.stem in ("test_frameworks", "test_torch_on_cuda", "test_jax_on_cuda"):
+    if stem in ("test_frameworks", "test_torch_on_cuda", "test_jax_on_cuda"):
         return None if bk.default_library().backend == "cuda" and has_device(needs) else True
     if collection_path.name == "test_stack.py" and SANITIZED:
         return True
@@ -80,6 +82,9 @@ def most_elements(pytestconfig: pytest.Config) -> int:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--failures-at-once") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce())
+    info = bk.default_library().build_info
+    if bk.default_library().backend == "cuda" and info.get("device") != "fibers":
+        config.pluginmanager.register(LostContext())
 
 
 class FailuresAtOnce:
@@ -108,6 +113,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if isinstance(value, OpsOfRow):
             value[:] = [op for op in value if op not in left_out]
     absent = {item for item, values in named.items() if any(is_absent(value, left_out) for value in values)}
+    absent |= {item for item in items if lacks_what_is_marked(item)}
     config.hook.pytest_deselected(items=list(absent))
     items[:] = [item for item in items if item not in absent]
 
@@ -138,6 +144,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def is_absent(value: object, left_out: Collection[str]) -> bool:
     return not value if isinstance(value, OpsOfRow) else token_of(value) in left_out
+
+
+def lacks_what_is_marked(item: pytest.Item) -> bool:
+    """Whether the library has not the ops, or not the device, of the item's markers."""
+    library = bk.default_library()
+    wanted = [f"baracuda_kernels_{name}_run" for mark in item.iter_markers("needs_ops") for name in mark.args]
+    if wanted and not set(library.symbols()).issuperset(wanted):
+        return True
+    return library.backend != "cpu" and item.get_closest_marker("host_arrays") is not None
 
 
 def token_of(value: object) -> str | None:

@@ -6,7 +6,7 @@ import pytest
 
 import baracuda as bk
 
-pytestmark = pytest.mark.skipif(bk.default_library().backend != "cpu", reason="operands are NumPy arrays")
+pytestmark = pytest.mark.host_arrays
 
 
 def test_filters_by_name(rng):

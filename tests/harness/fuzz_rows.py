@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random problems of norms and reductions, whose table has a mask or an axis, and the memory of their operands."""
 
+import dataclasses
 import math
 import re
 
@@ -8,6 +9,25 @@ MOST_ELEMENTS = 2048  # of a problem before it is changed
 MASKED = re.compile(r"^\w+ with 1 along (\w+_mask)$")
 ALONG = " with reduce_extent along reduce_axis"
 FAMILIES = ("norm", "reduce")
+
+
+@dataclasses.dataclass
+class Call:
+    """Arguments by name. A pointer has an address, and a slot that its memory is in."""
+
+    op: str
+    scalars: dict[str, int | float]
+    host: dict[str, list[int] | None]
+    pointers: dict[str, int] = dataclasses.field(default_factory=dict)
+    workspace: tuple[int, int] = (0, 0)
+    changes: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        pointers = {name: hex(p) for name, p in self.pointers.items()}
+        return f"{self.op} {self.scalars} {self.host} {pointers} workspace {self.workspace}, changed: {self.changes}"
+
+
+# --- problems --------------------------------------------------------------------------------------------------------
 
 
 def small_shape(rng) -> list[int]:

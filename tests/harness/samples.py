@@ -57,6 +57,14 @@ SHAPES = {
     "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
     "channels": {"x": (2, 4, 3), "dy": (2, 4, 3)}
     | dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), (4,)),
+    "quantize_tensor": dict.fromkeys(("x", "dy"), (3, 4)),
+    "quantize_channels": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
+    "quantize_tokens": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
+    "quantize_groups": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3, 2)),
+    "quantized_linear": {"a": (3, 4), "weight": (5, 4), "a_scale": (3,), "weight_scale": (5,), "a_zero": (1,),
+                         "weight_zero": (5,), "bias": (5,)},
+    "integer_product": {"a": (3, 4), "b": (4, 5), "a_scale": (3,), "b_scale": (5,), "y_scale": (1,), "a_zero": (1,),
+                        "b_zero": (5,), "y_zero": (1,)},
     "rope": {"x": (2, 3, 4), "dy": (2, 3, 4)},
     "rope_apply": {"x": (2, 3, 4), "dy": (2, 3, 4), "cos": (3, 2), "sin": (3, 2)},
     "rope_apply_thd": {"x": (3, 2, 4), "dy": (3, 2, 4), "cos": (3, 2), "sin": (3, 2)},
@@ -227,6 +235,8 @@ def sample(name: str) -> Sample:
 def array_of(spec, position, rng):
     argument = spec.arrays[position]
     slots = [p.dtype for row in spec.rows for p in row.params if p.name == argument.pointer]
+    slots = [row.slots["U"][0] if each == "U" else "f32" if each == "U.compute" else each for row in spec.rows
+             for each in slots]  # fmt: skip
     slot = next((each for each in slots if each != "bf16"), "T")  # NumPy itself and PyTorch's from_numpy have no bf16
     known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
     is_bytes = spec.layout in OF_BYTES and argument.name == "x"
@@ -254,7 +264,8 @@ def dtype_of(spec, slot):
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
-    return np.dtype(np.bool_) if slot == "u8" else as_element(slot).numpy_dtype
+    is_code = spec.row.family == "quantize" or spec.layout in ("quantized_linear", "integer_product")
+    return np.dtype(np.bool_) if slot == "u8" and not is_code else as_element(slot).numpy_dtype
 
 
 def shape_of(spec, position):

@@ -10,7 +10,7 @@ import pytest
 
 import baracuda as bk
 
-pytestmark = pytest.mark.skipif(bk.default_library().backend != "cpu", reason="operands are NumPy arrays")
+pytestmark = pytest.mark.host_arrays
 
 F16 = np.float16
 IDS, STARTS, LAST = (np.array(x, np.int32) for x in ([3, 0, 2], [0, 2, 3], [1, 4]))

@@ -316,5 +316,9 @@ def q8_1_blocks(x: np.ndarray, *, wide: bool = False) -> np.ndarray:
         exact = np.where(scale[:, None] > 0, padded / scale[:, None], F(0))
         codes = np.clip(round_away(exact), -127, 127).astype(np.int8)
         sums = tree_sum(padded)
-        head = scale.view(np.uint8) if wide else np.stack([scale, np.where(np.isnan(sums), F(np.nan), sums)], 1).astype("<f2").view(np.uint8)
+        head = (
+            scale.view(np.uint8)
+            if wide
+            else np.stack([scale, np.where(np.isnan(sums), F(np.nan), sums)], 1).astype("<f2").view(np.uint8)
+        )
     return np.concatenate([head.reshape(-1, 4), codes.view(np.uint8)], 1).reshape(rows, 36 * count)

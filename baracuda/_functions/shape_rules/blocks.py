@@ -52,6 +52,9 @@ def quantize_activations(spec: Spec, shapes: Mapping[str, Shape], numbers: Mappi
         raise InvalidProblemError("x has shape (), must have an axis of values")
     *outer, columns = shapes["x"]
     rows, row_bytes = math.prod(outer), -(-columns // 32) * GgufBlockFormat.Q8_1.type_size
-    views = {"src": functools.partial(dense_as, (rows, columns)), "dst_q8_1": functools.partial(dense_as, (rows, row_bytes))}
+    views = {
+        "src": functools.partial(dense_as, (rows, columns)),
+        "dst_q8_1": functools.partial(dense_as, (rows, row_bytes)),
+    }
     extents = {"src": (rows, columns), "dst_q8_1": (rows, row_bytes)}
     return CallMeta({"kx": columns, "ny": rows}, extents, {"dst_q8_1": (*outer, row_bytes)}, op_views=views)

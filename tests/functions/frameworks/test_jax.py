@@ -299,7 +299,8 @@ def test_errors_and_names():
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = bj.frobnicate
     assert (
-        set(dir(bj)) == {*specs(), "concatenate", "split", "stack", *bj._attention.NAMES} and "gelu" in bj.gelu.__doc__
+        set(dir(bj)) == {*specs(), "concatenate", "split", "stack", *bj._attention.NAMES, *bj._quantize.NAMES}
+        and "gelu" in bj.gelu.__doc__
     )
 
 

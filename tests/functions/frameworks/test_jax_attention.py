@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """scaled_dot_product_attention and flash_attn_varlen for JAX: under jit, grad and vmap."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-import pytest
 
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
-bj = pytest.importorskip("baracuda.jax")
+import baracuda.jax as bj
 
 RNG = np.random.default_rng(3)
 

@@ -344,7 +344,7 @@ def test_errors_and_names():
         _ = bt.frobnicate
     with pytest.raises(AttributeError, match="frobnicate"):
         _ = torch.ops.baracuda.frobnicate
-    assert set(dir(bt)) == {*specs(), *bt._concat.FUNCTIONS, *bt._attention.NAMES, "register"}
+    assert set(dir(bt)) == {*specs(), *bt._concat.FUNCTIONS, *bt._attention.NAMES, *bt._quantize.NAMES, "register"}
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
     np.testing.assert_array_equal(torch.ops.baracuda.neg(torch.ones(2)).numpy(), [-1, -1])
 
@@ -356,7 +356,7 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES}  # of other operators
+composed = {"register", "stack", *bt._attention.NAMES, *bt._quantize.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 
