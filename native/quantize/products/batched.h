@@ -38,7 +38,7 @@ inline Status require_given(std::initializer_list<NamedPointer> pointers) {
 // Rows of dense weights have elements of T.
 template <class T>
 struct DenseFormat {
-    static constexpr int kBlock = 1, kAlign = sizeof(T);
+    static constexpr int kBlock = 1;
 };
 
 // Checks of extents alone: what can_implement can say.
@@ -55,7 +55,7 @@ Status mmvq_batched(int32_t n_experts, int32_t n_rows_per_expert, int32_t n_cols
                     int32_t top_k, void* workspace, size_t workspace_bytes, void* stream) {
     BK_TRY(require_positive_extents({{"n_experts", n_experts}, {"n_rows_per_expert", n_rows_per_expert}, {"n_cols", n_cols}}));
     BK_TRY(require_blocks<Format>("n_cols", n_cols));
-    BK_TRY(require_given({{"weights", weights, Format::kAlign},
+    BK_TRY(require_given({{"weights", weights, Format::kBlock == 1 ? sizeof(T) : 1},
                           {"activations", activations, sizeof(T)},
                           {"sorted_token_ids", sorted_token_ids, sizeof(int32_t)},
                           {"expert_offsets", expert_offsets, sizeof(int32_t)},

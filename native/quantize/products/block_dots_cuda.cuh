@@ -12,7 +12,7 @@
 namespace bk {
 
 template <class Format>
-__global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __grid_constant__ BlockDots p) {
+__global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __grid_constant__ BlockDots p, bool x_aligned) {
     using Stage = WeightStage<Format>;
     constexpr int kTiles = Stage::kTiles, kGroups = Format::kGroup >= 32 ? 1 : 2;  // of 32 K elements
     constexpr BlockSum kSum = kBlockSum<Format>;
@@ -37,7 +37,9 @@ __global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __
             uint32_t column[2] = {};
             float x_scale[2] = {}, x_sum[2] = {};
             if (x != nullptr)
-                for (int half = 0; half < 2; ++half) column[half] = codec::Q81::codes4(x + at, 16 * half + 4 * t);
+                for (int half = 0; half < 2; ++half)
+                    column[half] = x_aligned ? codec::Q81::codes4(x + at, 16 * half + 4 * t)
+                                             : codec::load4<1>(x + at + 4 + 16 * half + 4 * t);
 #pragma unroll
             for (int c = 0; c < 2; ++c) {
                 if (x_pair[c] == nullptr) continue;
@@ -91,7 +93,8 @@ template <class Format>
 Status block_dots(const Launch& launch, const BlockDots& p) {
     Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, WeightStage<Format>::kRows))), dim3(32 * kProductWarps)};
     grid.shared = WarpPartials<Format, 1>::kShared;
-    return launch_kernel(launch, grid, block_dots_kernel<Format>, p);
+    return launch_kernel(launch, grid, block_dots_kernel<Format>, p,
+                         reinterpret_cast<uintptr_t>(p.x) % codec::Q81::kAlign == 0);
 }
 
 }  // namespace bk

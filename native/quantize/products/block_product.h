@@ -55,7 +55,8 @@ struct BlockProduct {
     const void* bias;
     int64_t x_row, x_step, y_row;  // elements between rows of x, between elements of a row, between rows of y
     FloatDtype dtype;
-    Dispatches dispatches{};  // m is of no meaning if it has any
+    Dispatches dispatches{};    // m is of no meaning if it has any
+    bool is_invariant = false;  // the order of a sum does not depend on m
 };
 
 template <class Format>

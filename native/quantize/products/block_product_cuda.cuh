@@ -22,8 +22,13 @@ namespace bk {
 BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) {
 #if BK_ON_GPU
     const uint32_t low = __byte_perm(codes, 0x43u, 0x4140), high = __byte_perm(codes, 0x43u, 0x4342);
-    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(first) : "r"(low & 0xff7fff7fu), "r"(low & 0xff80ff80u));
-    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(second) : "r"(high & 0xff7fff7fu), "r"(high & 0xff80ff80u));
+    const auto subtract = [](uint32_t minuend, uint32_t subtrahend) {  // sm_80 has the fused form alone
+        uint32_t difference;
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(difference) : "r"(minuend), "r"(0x3f803f80u), "r"(subtrahend ^ 0x80008000u));
+        return difference;
+    };
+    first = subtract(low & 0xff7fff7fu, low & 0xff80ff80u);
+    second = subtract(high & 0xff7fff7fu, high & 0xff80ff80u);
 #else
     const auto pair = [&](int i) {
         const uint32_t low = narrow<bf16>(codec::code_of(codes, i)).bits,

@@ -105,16 +105,19 @@ void multiply_dispatches(const BlockProduct& p, int64_t j, int64_t count) {
 
 template <template <int> class Rows>
 void multiply_vectors(const BlockProduct& p, int64_t j, int64_t count) {
-    const int64_t row_bytes = Rows<16>::row_bytes(p);
-    const void* x[kSkinny] = {};
-    for (int64_t i = 0; i < p.m; ++i) x[i] = row_of(p.x, i * p.x_row, p.dtype);
-    float sums[kSkinny][kSkinny];
-    multiply_eight<Rows>(p, x, p.m, p.weights + j * row_bytes, count, sums);
-    for (int64_t i = 0; i < p.m; ++i)
-        for (int64_t l = 0; l < count; ++l) {
-            const float bias = p.bias == nullptr ? 0.f : load_float(p.bias, j + l, p.dtype);
-            store_float(p.y, i * p.y_row + j + l, p.dtype, sums[i][l] + bias);
-        }
+    const uint8_t* const weights = p.weights + j * Rows<16>::row_bytes(p);
+    for (int64_t first = 0; first < p.m; first += kSkinny) {
+        const int64_t x_count = std::min<int64_t>(p.m - first, kSkinny);
+        const void* x[kSkinny] = {};
+        for (int64_t i = 0; i < x_count; ++i) x[i] = row_of(p.x, (first + i) * p.x_row, p.dtype);
+        float sums[kSkinny][kSkinny];
+        multiply_eight<Rows>(p, x, x_count, weights, count, sums);
+        for (int64_t i = 0; i < x_count; ++i)
+            for (int64_t l = 0; l < count; ++l) {
+                const float bias = p.bias == nullptr ? 0.f : load_float(p.bias, j + l, p.dtype);
+                store_float(p.y, (first + i) * p.y_row + j + l, p.dtype, sums[i][l] + bias);
+            }
+    }
 }
 
 template <template <int> class Rows>

@@ -20,12 +20,6 @@ Status require_blocks(const char* name, int64_t k) {
                 Format::kBlock);
 }
 
-template <class Format>
-Status require_block_alignment(const char* name, const void* at) {
-    if (reinterpret_cast<uintptr_t>(at) % Format::kAlign == 0) return Status::kOk;
-    return fail(Status::kMisaligned, "%s is %p, must be aligned to %d bytes, as a block", name, at, Format::kAlign);
-}
-
 // Rows of weights as bytes that begin `offset` bytes from the pointer.
 inline Status locate_weights(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows, int64_t row_bytes,
                              const char* offset_name, int64_t offset) {
@@ -52,7 +46,6 @@ struct Mmvq {
         return require_blocks<Format>("ncols", ncols);
     }
     Status run(const uint8_t* x, const T* y, T* dst, const Launch& launch) const {
-        BK_TRY(require_block_alignment<Format>("x", ncols == 0 ? nullptr : x));
         return block_product<Format>(launch, {1, nrows, ncols, x, y, dst, nullptr, ncols, 1, nrows, kFloatDtype<T>});
     }
 };
@@ -74,8 +67,7 @@ struct MmvqActstrided {
         return locate_strided(operand, name, role, size, "stride_y", 1, &ncols, &stride_y, nullptr);
     }
     Status run(const uint8_t* x, const T* y, T* dst, const Launch& launch) const {
-        const uint8_t* const weights = ncols == 0 ? nullptr : x + w_start_byte_offset;
-        BK_TRY(require_block_alignment<Format>("x + w_start_byte_offset", weights));
+        const uint8_t* const weights = x + w_start_byte_offset;
         return block_product<Format>(launch, {1, nrows, ncols, weights, y, dst, nullptr, 0, stride_y, nrows, kFloatDtype<T>});
     }
 };
@@ -99,9 +91,7 @@ struct MmvqMultiM {
                               w_start_byte_offset);
     }
     Status run(const uint8_t* w_ptr, const uint8_t* activations_q8_1, float* dst, const Launch& launch) const {
-        const uint8_t* const weights = ncols_x == 0 ? nullptr : w_ptr + w_start_byte_offset;
-        BK_TRY(require_block_alignment<Format>("w_ptr + w_start_byte_offset", weights));
-        BK_TRY(require_block_alignment<codec::Q81>("activations_q8_1", ncols_x == 0 ? nullptr : activations_q8_1));
+        const uint8_t* const weights = w_ptr + w_start_byte_offset;
         return block_dots<Format>(launch, {kRows, nrows_x, ncols_x, weights, activations_q8_1, dst});
     }
 };

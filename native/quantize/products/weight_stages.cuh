@@ -34,23 +34,35 @@ BK_DEVICE void copy_vector(uint8_t* to, const uint8_t* from, const uint8_t* low,
         if (from + b >= low && from + b < high) to[b] = from[b];
 }
 
-// Asks for K elements from k on of the block's rows. Row r's bytes are at r kPitch + their address modulo 16.
+// Where the bytes of a row begin in its vectors: they keep their address modulo 16, so that the copies are aligned, unless
+// the blocks are not.
 template <class Format>
-BK_DEVICE void fill_stage(uint8_t* stage, const uint8_t* weights, int64_t row_bytes, int64_t first_row, int64_t rows, int64_t k,
-                          int64_t k_extent, const uint8_t* low, const uint8_t* high) {
+BK_DEVICE int skipped_bytes(const uint8_t* from) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(from);
+    return address % Format::kAlign == 0 ? static_cast<int>(address % 16) : 0;
+}
+
+// Asks for K elements from k on of the block's rows, whose bytes are [low, high).
+template <class Format>
+BK_DEVICE void fill_stage(uint8_t* stage, int64_t row_bytes, int64_t rows, int64_t k, int64_t k_extent, const uint8_t* low,
+                          const uint8_t* high) {
     using Stage = WeightStage<Format>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t left = k_extent - k;
     if (left > 0) {
         const int bytes = left >= kStageK ? Stage::kBytes : static_cast<int>(left / Format::kBlock) * Format::kBytes;
-        for (int v = lane; v < Stage::kRows * Stage::kVectors; v += 32) {
+        const bool is_aligned = reinterpret_cast<uintptr_t>(low) % Format::kAlign == 0;
+        const uint8_t* const first = low + k / Format::kBlock * Format::kBytes;
+        for (int v = lane; is_aligned && v < Stage::kRows * Stage::kVectors; v += 32) {
             const int r = v / Stage::kVectors, at = v % Stage::kVectors;
             if (r >= rows) break;
-            const uint8_t* const from = weights + (first_row + r) * row_bytes + k / Format::kBlock * Format::kBytes;
-            const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(from) % 16);
+            const uint8_t* const from = first + r * row_bytes;
+            const int skipped = skipped_bytes<Format>(from);
             if (16 * at < skipped + bytes)
                 copy_vector(stage + r * Stage::kPitch + 16 * at, from - skipped + 16 * at, low, high);
         }
+        for (int64_t r = 0; !is_aligned && r < rows; ++r)
+            for (int b = lane; b < bytes; b += 32) stage[r * Stage::kPitch + b] = first[r * row_bytes + b];
     }
     end_copy_group();
 }
@@ -62,12 +74,12 @@ struct WeightRing {
     static constexpr int64_t kStride = kProductWarps * kStageK;  // K elements from a warp's stage to its next
 
     uint8_t* stages;
-    const uint8_t *weights, *low, *high;
-    int64_t row_bytes, first_row, rows, k_extent, next;
+    const uint8_t *low, *high;
+    int64_t row_bytes, rows, k_extent, next;
     int stage = 0;
 
-    BK_DEVICE WeightRing(uint8_t* shared, const uint8_t* of, int64_t first, int64_t count, int64_t k)
-        : weights(of), first_row(first), rows(count), k_extent(k) {
+    BK_DEVICE WeightRing(uint8_t* shared, const uint8_t* weights, int64_t first_row, int64_t count, int64_t k)
+        : rows(count), k_extent(k) {
         const int warp = static_cast<int>(threadIdx.x) / 32;
         stages = shared + warp * Stage::kStages * Stage::kSize;
         row_bytes = k / Format::kBlock * Format::kBytes;
@@ -79,7 +91,7 @@ struct WeightRing {
     }
 
     BK_DEVICE void fill(int at) {
-        fill_stage<Format>(stages + at * Stage::kSize, weights, row_bytes, first_row, rows, next, k_extent, low, high);
+        fill_stage<Format>(stages + at * Stage::kSize, row_bytes, rows, next, k_extent, low, high);
         next += kStride;
     }
 
@@ -97,8 +109,8 @@ struct WeightRing {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int r = 16 * q + 8 * half + g;
-                const uintptr_t from = reinterpret_cast<uintptr_t>(low + r * row_bytes + k / Format::kBlock * Format::kBytes);
-                own[q][half] = current + r * Stage::kPitch + from % 16;
+                const uint8_t* const from = low + r * row_bytes + k / Format::kBlock * Format::kBytes;
+                own[q][half] = current + r * Stage::kPitch + skipped_bytes<Format>(from);
             }
     }
 };
