@@ -29,7 +29,7 @@ class Function(NamedTuple):
     def instances(self):
         """Yield (C name, its dtypes, C++ function) for every choice of {F} and dtypes."""
         for variant, *choice in itertools.product(self.variants or ("",), *self.slots.values()):
-            name, callee = (text.replace("{F}", of) for text, of in ((self.pattern, variant), (self.template, camel(variant))))
+            name, callee = self.pattern.replace("{F}", variant), self.template.replace("{F}", camel(variant))
             for slot, dtype in zip(self.slots, choice):
                 name = name.replace(f"{{{slot}}}", SUFFIXES.get(slot, {}).get(dtype, dtype))
                 callee = callee.replace(f"{{{slot}}}", C_TYPES[dtype])

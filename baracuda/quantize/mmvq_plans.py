@@ -58,7 +58,7 @@ class GgufMmvqMultiMDescriptor(GgufMmvqDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class GgufMmvqBatchedDescriptor(Descriptor):
-    """m_total dispatches of tokens to n_experts matrices of n_rows_per_expert x n_cols; top_k > 1 adds to the output."""
+    """m_total dispatches of tokens to n_experts matrices, n_rows_per_expert x n_cols; top_k > 1 adds to output."""
 
     block_format: GgufBlockFormat = descriptor.choice(GgufBlockFormat)
     n_experts: int = _count(1)
@@ -262,8 +262,8 @@ class GgufMmvqPlan(_Plan):
 
 
 class GgufMmvqMultiMPlan(_Plan):
-    """output (m, nrows) = activations (m, ncols), quantised to q8_1 in the workspace, times the weights: integer products,
-    in f32 for any element.
+    """output (m, nrows) = activations (m, ncols), quantised to q8_1 in the workspace, times the weights: products of
+    integers, in f32 for any element.
     """
 
     __slots__ = ()
@@ -307,9 +307,9 @@ class GgufMmvqMultiMPlan(_Plan):
 
 
 class GgufMmvqBatchedPlan(_Plan):
-    """Products by expert. Dispatch i multiplies row sorted_token_ids[i] of activations by the weights of the expert e with
-    expert_offsets[e] <= i < expert_offsets[e + 1], times topk_weights[i]; with top_k > 1 results are added to output, which
-    the caller has cleared, in the order of the dispatches.
+    """Products by expert. Dispatch i multiplies row sorted_token_ids[i] of activations by the weights of the expert e
+    with expert_offsets[e] <= i < expert_offsets[e + 1], times topk_weights[i]; with top_k > 1 results are added to
+    output, which the caller has cleared, in the order of the dispatches.
     """
 
     __slots__ = ()
@@ -341,8 +341,8 @@ class GgufMmvqBatchedPlan(_Plan):
         words = 0 if workspace is None else workspace.ptr
         # C derives the number of dispatches from the workspace's size: exactly that of the descriptor.
         self._call(
-            f"mmvq_{of.block_format.spelling}_batched{_SUFFIXES[of.element]}", of.n_experts, of.n_rows_per_expert, of.n_cols,
-            views["weights"], views["activations"], self._pointer(views["sorted_token_ids"].ptr, "int32_t *"),
+            f"mmvq_{of.block_format.spelling}_batched{_SUFFIXES[of.element]}", of.n_experts, of.n_rows_per_expert,
+            of.n_cols, views["weights"], views["activations"], self._pointer(views["sorted_token_ids"].ptr, "int32_t *"),
             self._pointer(views["expert_offsets"].ptr, "int32_t *"), self._pointer(factors, "float *"), views["output"],
             of.top_k, self._pointer(words), self.workspace_size, self._pointer(stream),
         )  # fmt: skip

@@ -21,7 +21,7 @@ def _count() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class QuantizedMatmulDescriptor(Descriptor):
-    """m rows of k activations, n rows of k weights; k is a multiple of the format's block. element: f32, f16 or bf16."""
+    """m rows of k activations, n rows of k weights; k is a multiple of the block. element: f32, f16 or bf16."""
 
     block_format: GgufBlockFormat = descriptor.choice(GgufBlockFormat)
     m: int = _count()

@@ -94,8 +94,8 @@ def vector_case(name):
         }
     far = (Bad("offset", 2, r"w_start_byte_offset is", {"w_start_byte_offset": 2**62}, can=2),) if strided else ()
     return Case(
-        row=name, problems=problems, reference=vector_reference, tolerance={"dst": "gemm"}, plain="plain", large="large",
-        brief=("plain", "rows", "long"), bad=(*COLUMNS, *far, *pointers(row)), idle=(Idle("no_rows", {"nrows": 0}),),
+        row=name, problems=problems, reference=vector_reference, tolerance={"dst": "gemm"}, plain="plain",
+        large="large", brief=("plain", "rows", "long"), bad=(*COLUMNS, *far, *pointers(row)), idle=(Idle("no_rows", {"nrows": 0}),),
     )  # fmt: skip
 
 
@@ -139,7 +139,9 @@ def quantized_reference(problem):
         factors = np.ascontiguousarray(weights[..., at : at + 2]).view("<f2")[..., 0].astype(np.float64)
         factors = factors * -ZEROS.get(name, -1)
         expected.value = expected.value + missed @ factors.T
-        expected.magnitude = expected.magnitude + (np.abs(stored * np.isfinite(stored)) + np.abs(sums)) @ np.abs(factors.T)
+        expected.magnitude = expected.magnitude + (np.abs(stored * np.isfinite(stored)) + np.abs(sums)) @ np.abs(
+            factors.T
+        )
     return {"dst": expected}
 
 
@@ -192,6 +194,9 @@ def matrices_reference(problem):
     return products("y", BY_ID[problem.scalars["format"]], x, a["w"].values, a["y"].shape, bias)
 
 
+SIZES = (1, 4, 8, 9, 17, 33, 64)  # about the limits of what one pass takes
+
+
 def matrix_case():
     row = ROWS["quantized_matmul_{T}"]
     return Case(
@@ -199,7 +204,7 @@ def matrix_case():
         problems={
             "plain": lambda d: matrices(d, "q4_K", 3, 5, 2),
             **{name: lambda d, n=name: matrices(d, n, 2, 19, 3) for name in WEIGHTS},
-            **{f"m{m}": lambda d, m=m: matrices(d, "q8_0", m, 35, 9, bias=m % 2 == 0) for m in (1, 4, 8, 9, 17, 33, 64)},
+            **{f"m{m}": lambda d, m=m: matrices(d, "q8_0", m, 35, 9, bias=m % 2 == 0) for m in SIZES},
             "invariant": lambda d: matrices(d, "q6_K", 21, 18, 2, backend=5),
             "zero": lambda d: matrices(d, "q5_1", 9, 7, 3, kind="zero"),
             "nan": lambda d: matrices(d, "q4_0", 9, 7, 3, kind="nan"),
