@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with GGUF weights as the reference has them: GgufMmvq by one vector, GgufMmvqMultiM by rows that it quantises to
-q8_1, GgufMmvqBatched by expert.
+"""Products with GGUF weights as the reference has them: GgufMmvq by one vector, GgufMmvqMultiM by rows quantised
+to q8_1, GgufMmvqBatched by expert.
 """
 
 from __future__ import annotations
@@ -342,7 +342,8 @@ class GgufMmvqBatchedPlan(_Plan):
         # C derives the number of dispatches from the workspace's size: exactly that of the descriptor.
         self._call(
             f"mmvq_{of.block_format.spelling}_batched{_SUFFIXES[of.element]}", of.n_experts, of.n_rows_per_expert,
-            of.n_cols, views["weights"], views["activations"], self._pointer(views["sorted_token_ids"].ptr, "int32_t *"),
+            of.n_cols, views["weights"], views["activations"],
+            self._pointer(views["sorted_token_ids"].ptr, "int32_t *"),
             self._pointer(views["expert_offsets"].ptr, "int32_t *"), self._pointer(factors, "float *"), views["output"],
             of.top_k, self._pointer(words), self.workspace_size, self._pointer(stream),
         )  # fmt: skip

@@ -95,7 +95,8 @@ def vector_case(name):
     far = (Bad("offset", 2, r"w_start_byte_offset is", {"w_start_byte_offset": 2**62}, can=2),) if strided else ()
     return Case(
         row=name, problems=problems, reference=vector_reference, tolerance={"dst": "gemm"}, plain="plain",
-        large="large", brief=("plain", "rows", "long"), bad=(*COLUMNS, *far, *pointers(row)), idle=(Idle("no_rows", {"nrows": 0}),),
+        large="large", brief=("plain", "rows", "long"), bad=(*COLUMNS, *far, *pointers(row)),
+        idle=(Idle("no_rows", {"nrows": 0}),),
     )  # fmt: skip
 
 
