@@ -31,7 +31,7 @@ def make(rng, name, rows, blocks):
 
 
 def close(got, expected, magnitude, count, dtype):
-    bound = (2 * count + 16) * 2.0**-23 * magnitude + 2 * EPS[dtype] * np.abs(expected) + 1e-30
+    bound = (2 * count + 16) * 2.0**-23 * magnitude + 2 * EPS[dtype] * np.abs(expected) + (6e-8 if dtype == "f16" else 1e-30)
     fits = np.abs(expected) < (6e4 if dtype == "f16" else np.inf)  # others may overflow
     assert np.all(np.abs(got.astype(np.float64) - expected)[fits] <= bound[fits])
 
@@ -71,7 +71,7 @@ def test_quantised_rows_of_any_number(rng, name, m):
     plan = bk.GgufMmvqMultiMPlan.select(None, bk.GgufMmvqMultiMDescriptor(format_of(name), n, k, m=m, element=bk.f32))
     assert plan.workspace_size == m * (k // 32) * 36
     run(plan, bk.GgufMmvqMultiMArgs(weight=bk.upload(data.reshape(-1)), activations=bk.upload(x), output=y))
-    largest = np.repeat(np.abs(x).reshape(m, -1, 32).max(2), 32, axis=1)
+    largest = np.repeat(np.abs(x).reshape(m, k // 32, 32).max(2), 32, axis=1)
     bound = largest @ np.abs(w.T) / 100 + 0.04 * np.abs(w).max() * k / 32
     assert np.all(np.abs(bk.download(y) - x @ w.T) <= bound)
 
@@ -116,7 +116,7 @@ def test_experts(rng, name, top_k, dtype):
         value = factor * (w[e] @ x[t])
         expected[t] = expected[t] + value if top_k > 1 else value
         magnitude[t] += factor * (np.abs(w[e]) @ np.abs(x[t]))
-    bound = 4e-5 * magnitude + 4 * EPS[dtype] * (np.abs(expected) + (magnitude if top_k > 1 else 0)) + 1e-30
+    bound = 4e-5 * magnitude + 4 * EPS[dtype] * (np.abs(expected) + (magnitude if top_k > 1 else 0)) + 2e-7
     fits = magnitude < (6e4 if dtype == "f16" else np.inf)  # others may overflow
     assert np.all(np.abs(got.astype(np.float64) - expected)[fits] <= bound[fits])
 
