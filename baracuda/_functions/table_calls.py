@@ -42,6 +42,7 @@ _RULE_PARAMETERS = {
     "masked": ("numel", "mask"), "sort": ("sort_axis",),
     "quantize_activations": ("kx", "dst_q8_1"), "take_blocks": ("format", "indices"),
     "quantize_blocks": ("format", "importance"),
+    "quantized_matmul": ("format", "w"),
     "dequantize_blocks": ("format", "x"),
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
     "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),

@@ -56,6 +56,7 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
         "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
         **{f"attention_paged_quantized_{u}": ("attention_paged_quantized", {}) for u in ("i8", "fp8e4m3", "fp8e5m2")},
         "attention_paged_fp8e5m2": ("attention_paged_fp8e4m3", {"E4M3": "E5M2"}),
+        **{f"mmvq_multim_m{m}": ("mmvq_multim_m1", {}) for m in (2, 4, 8)},
         "fa2_sdpa_v2": ("fa2_sdpa", {}), "sdpa_arbmask": ("flash_sdpa", {}),
         "flashinfer_merge_state_in_place": ("flashinfer_merge_states", {}),
         "hyper_connection_f32": ("hyper_connection_bf16", {"bk.bf16": "bk.f32"}),

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with GGUF weights. The peer is what users have without them: PyTorch's product with bf16 weights."""
+
+import numpy as np
+
+from tools.bench.check import compare, picks, rows
+from tools.bench.record import Bench, Bound, Operand, Sweep
+from tools.oracle.block_formats import FORMATS, decoded, q8_1_blocks
+
+NAMES = ("q4_0", "q8_0", "q4_K", "q6_K", "iq4_xs")
+SIZES = {"cuda": (4096, 14336), "cpu": (1024, 4096)}  # rows and columns of weights
+
+
+def ordinary(extents):
+    """Bytes that are finite numbers wherever a format has floats: bit 6 of the upper byte of an f16 is clear."""
+    return lambda rng: rng.integers(0, 64, extents, np.uint8)
+
+
+def weights(chosen, n, k):
+    extents = (n, k // chosen.values * chosen.bytes)
+    return Operand(extents, ordinary(extents))
+
+
+def check(chosen, w, x, y, quantized=False):
+    def inspect(problem):
+        n = problem.bench.arrays[w].shape[0]
+        picked = picks(problem, n)
+        decoded_rows = decoded(chosen, problem.indices[w].reshape(n, -1)[picked]).astype(np.float64)
+        if quantized:
+            data = problem.indices[x]
+            values = decoded(FORMATS["q8_1"], data).astype(np.float64)
+        else:
+            extents = problem.bench.arrays[x].shape
+            count = extents[0] if len(extents) > 1 else 1
+            values = rows(problem, x, np.arange(count)).reshape(count, -1) if len(extents) > 1 else None
+            if values is None:
+                values = rows(problem, x, np.arange(extents[0])).reshape(1, -1)
+        got = rows(problem, y, np.arange(values.shape[0])) if len(problem.bench.arrays[y].shape) > 1 else None
+        if got is None:
+            got = rows(problem, y, np.arange(n)).reshape(1, -1)
+        slack = 0.02 if quantized else 0.0  # stored sums are those before rounding
+        magnitude = np.abs(values) @ np.abs(decoded_rows.T)
+        return compare(problem, got[:, picked], values @ decoded_rows.T, magnitude * (1 + slack * 2**20))
+
+    return inspect
+
+
+def torch_bf16(torch, t, scalars):
+    x = t["x"] if "x" in t and t["x"].is_floating_point() else t["y"]
+    k = x.shape[-1]
+    dense = torch.ones((scalars_n(t), k), dtype=torch.bfloat16, device=x.device)
+    rows_of_x = x.reshape(-1, k).to(torch.bfloat16)
+    return lambda: rows_of_x @ dense.T
+
+
+def scalars_n(t):
+    return (t["w"] if "w" in t else t["x"]).shape[0]
+
+
+def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
+    chosen = FORMATS[name]
+    return Bench(
+        name=f"quantized_matmul {name} m={m}", row="quantized_matmul_{T}", dtypes=dtypes, bounds=bounds,
+        check=check(chosen, "w", "x", "y"), scalars={"format": chosen.id, "backend": 0, "k": k}, torch=(torch_bf16,),
+        flops=2 * m * n * k if m > 16 else 0,
+        arrays={"x": Operand((m, k)), "w": weights(chosen, n, k), "y": Operand((m, n))},
+    )  # fmt: skip
+
+
+def vector(name, n, k, row, dtypes, bounds=(), scalars=()):
+    chosen, title = FORMATS[name], row.replace("_{F}", "").replace("_{T}", "")
+    return Bench(
+        name=f"{title} {name}", row=row, function=name, dtypes=dtypes, bounds=bounds,
+        check=check(chosen, "x", "y", "dst"), scalars={"ncols": k, **dict(scalars)}, torch=(torch_bf16,),
+        arrays={"x": weights(chosen, n, k), "y": Operand((k,)), "dst": Operand((n,))},
+    )  # fmt: skip
+
+
+def quantized(m, n, k):
+    chosen = FORMATS["q4_K"]
+
+    def activations(rng):
+        return q8_1_blocks(rng.standard_normal((m, k)).astype(np.float32))
+
+    return Bench(
+        name=f"mmvq_multim q4_K m={m}", row=f"mmvq_multim_{{F}}_m{m}", function="q4_K", dtypes=("f32",),
+        check=check(chosen, "w_ptr", "activations_q8_1", "dst", quantized=True),
+        scalars={"ncols_x": k, "w_start_byte_offset": 0},
+        arrays={"w_ptr": weights(chosen, n, k), "activations_q8_1": Operand((m, k // 32 * 36), activations),
+                "dst": Operand((m, n))},
+    )  # fmt: skip
+
+
+def benches(backend):
+    n, k = SIZES[backend]
+    fast = (Bound("copy", 0.85),) if backend == "cuda" else ()
+    for name in NAMES:
+        yield matmul(name, 1, n, k, fast)
+    for m in (8, 32, 512):
+        yield matmul("q4_K", m, n, k)
+    yield vector("q4_K", n, k, "mmvq_{F}", ("f32",), fast)
+    yield vector("q8_0", n, k, "mmvq_{F}_{T}", ("bf16",), fast)
+    strided = {"w_start_byte_offset": 0, "stride_y": 1}
+    yield vector("q4_K", n, k, "mmvq_{F}_actstrided", ("f32",), scalars=strided)
+    yield vector("q4_K", n, k, "mmvq_{F}_actstrided_{T}", ("bf16",), scalars=strided)
+    for m in (1, 2, 4, 8):
+        yield quantized(m, n, k)
+
+
+def sweeps(backend):
+    n, k = SIZES[backend]
+    most = 12 if backend == "cuda" else 8
+    yield Sweep(name="quantized_matmul q4_K", axis="m", points={2**e: matmul("q4_K", 2**e, n, k) for e in range(most)})
+    yield Sweep(
+        name="quantized_matmul q8_0", axis="k", points={2**e: matmul("q8_0", 1, n, 2**e) for e in range(6, 15, 2)}
+    )
