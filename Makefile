@@ -318,7 +318,7 @@ demo-libraries:
 # The partial library for this machine, unless BARACUDA_LIB names another; cuda sorts after cpu.
 DEMO_BACKEND = $(if $(findstring cpu,$(DEMO_ARGS)),cpu,$(if $(HAS_GPU),$(patsubst $(OUT)/%/libbaracuda_kernels.so,%,$(lastword $(sort $(wildcard $(OUT)/*/*.so)))),cpu))
 run-demo:
-	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo $(DEMO_ARGS)
+	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo classify $(DEMO_ARGS)
 
 test: ## the whole test suite, on the GPU if there is one
 	@echo "make test: builds the libraries, then runs the tests; $(TEST_TIME)"

@@ -8,7 +8,7 @@ import re
 import sys
 
 import baracuda as bk
-from baracuda import demo
+from baracuda.demo import classify
 from harness.demo import run_demo, shares
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,9 +44,9 @@ def test_a_wrong_gradient_is_found(library, monkeypatch):
     def upload(array, dtype=None, **options):
         return right(array if dtype is not bk.f32 else array * (1 + 1e-3), dtype, **options)
 
-    assert max(demo.check_gradients(library).values()) < demo.GRADIENT_TOLERANCE
+    assert max(classify.check_gradients(library).values()) < classify.GRADIENT_TOLERANCE
     monkeypatch.setattr(bk, "upload", upload)
-    assert min(demo.check_gradients(library).values()) > demo.GRADIENT_TOLERANCE
+    assert min(classify.check_gradients(library).values()) > classify.GRADIENT_TOLERANCE
 
 
 def test_make_demo_builds_what_it_calls(library, monkeypatch):
@@ -60,7 +60,7 @@ def test_make_demo_builds_what_it_calls(library, monkeypatch):
 
     monkeypatch.setattr(bk.Library, "function", record)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    demo.main(["--epochs", "1", "--rows", "4096", "--backend", library.backend])
+    classify.main(["--epochs", "1", "--rows", "4096", "--backend", library.backend])
     ((families, dtypes),) = re.findall(
         r'^DEMO_PART := FAMILIES="(.*)" DTYPES=(.*)$', (ROOT / "Makefile").read_text(), flags=re.M
     )
