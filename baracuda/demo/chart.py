@@ -42,11 +42,11 @@ def write_chart(
         return f'<polyline class="{name}" points="{points}"/>'
 
     parts = [f'<text class="title" x="{LEFT}" y="22">{html.escape(title)}</text>']
-    for loss in range(low, high + 1):
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(loss):.1f}" y2="{y(loss):.1f}"/>')
-        parts.append(f'<text x="{LEFT - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
-    for step in _ticks(steps):
-        parts.append(f'<text x="{x(step):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{step:,}</text>')
+    for tick in range(low, high + 1):
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
+    for tick in _ticks(steps):
+        parts.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tick:,}</text>')
     parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">step (loss in nats a token)</text>')
     parts += [line(losses, "train"), line(running_mean(losses), "smooth")]
     name, value = baseline

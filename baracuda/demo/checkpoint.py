@@ -76,10 +76,11 @@ def save(path: pathlib.Path, trainer: Trainer, tokenizer: Tokenizer, losses: lis
 
 def load(path: pathlib.Path) -> Checkpoint:
     from safetensors import safe_open
+    from safetensors.numpy import load_file
 
     with safe_open(path, framework="np") as file:
         metadata = {name: json.loads(value) for name, value in file.metadata().items()}
-        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    tensors = load_file(path)
     schedule = metadata["schedule"] | {"betas": tuple(metadata["schedule"]["betas"])}
     return Checkpoint(
         Config(**metadata["config"]), getattr(bk, metadata["dtype"]), Schedule(**schedule),

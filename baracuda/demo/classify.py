@@ -423,4 +423,3 @@ def main(arguments: list[str] | None = None) -> int:
     good = accuracy > 2 * majority
     print(f"held-out accuracy: {accuracy:.3f} (always the commonest label: {majority:.3f}){'' if good else ': FAILED'}")
     return 0 if good and not off else 1
-

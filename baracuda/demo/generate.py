@@ -24,7 +24,6 @@ class Generator:
         self.caches = [[bk.zeros(shape, p.dtype, library=p.library) for _ in "kv"] for _ in range(c.layers)]
         self.cos, self.sin = (bk.upload(table, p.statistics, library=p.library) for table in (p.cos, p.sin))
         self.logits = bk.empty((1, c.vocabulary), p.dtype, library=p.library)
-        self.token = bk.empty((1,), bk.i64, library=p.library)
         self._one = Buffers(p, 1, 1)
 
     def generate(
@@ -37,8 +36,7 @@ class Generator:
         last = self._features(Buffers(p, 1, len(found)), found, 0)
         for number in range(count):
             bk.linear(last, p.values["embedding"], out=self.logits)
-            options = {"temperature": temperature, "top_p": top_p, "seed": seed, "offset": 2 * number}
-            token, _ = bk.sample_tokens(self.logits, **options)
+            token, _ = bk.sample_tokens(self.logits, temperature=temperature, top_p=top_p, seed=seed, offset=2 * number)
             found.append(int(bk.download(token, library=p.library)[0]))
             if number + 1 < count:
                 last = self._features(self._one, found[-1:], len(found) - 1)

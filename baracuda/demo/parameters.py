@@ -74,10 +74,15 @@ class Parameters:
         norms are 1.
         """
         import os
+
         rng = np.random.default_rng(seed)
         mode = os.environ.get("INIT", "zero")
         for name, view in self.values.items():
-            deviation = float(os.environ.get("EMB", "0.02")) if name == "embedding" else (0.02 if mode == "gpt" else 1 / np.sqrt(view.shape[-1]))
+            deviation = (
+                float(os.environ.get("EMB", "0.02"))
+                if name == "embedding"
+                else (0.02 if mode == "gpt" else 1 / np.sqrt(view.shape[-1]))
+            )
             if name.endswith((".o", ".down")):
                 deviation *= {"zero": 0.0, "gpt": 1 / np.sqrt(2 * self.config.layers)}[mode]
             is_gain = name.endswith("norm")

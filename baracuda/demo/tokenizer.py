@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import heapq
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -52,7 +53,7 @@ class Tokenizer:
         """Merge the pair that was added first, until none is known."""
         tokens = list(chunk)
         while len(tokens) > 1:
-            rank, pair = min([(self._rank.get(pair, len(self.tokens)), pair) for pair in zip(tokens, tokens[1:])])
+            rank, pair = min([(self._rank.get(pair, len(self.tokens)), pair) for pair in itertools.pairwise(tokens)])
             if pair not in self._rank:
                 break
             tokens = _merged(tokens, pair, BYTES + rank)
@@ -66,7 +67,7 @@ def train_tokenizer(text: bytes, size: int) -> Tokenizer:
     counts: dict[Pair, int] = collections.defaultdict(int)
     holders: dict[Pair, set[int]] = collections.defaultdict(set)  # words that had the pair when it was counted
     for k, (tokens, count) in enumerate(words):
-        for pair in zip(tokens, tokens[1:]):
+        for pair in itertools.pairwise(tokens):
             counts[pair] += count
             holders[pair].add(k)
     queue = [(-count, pair) for pair, count in counts.items()]
@@ -86,10 +87,10 @@ def train_tokenizer(text: bytes, size: int) -> Tokenizer:
             made = _merged(tokens, best, token)
             if len(made) == len(tokens):
                 continue
-            for pair in zip(tokens, tokens[1:]):
+            for pair in itertools.pairwise(tokens):
                 counts[pair] -= count
                 changed.add(pair)
-            for pair in zip(made, made[1:]):
+            for pair in itertools.pairwise(made):
                 counts[pair] += count
                 holders[pair].add(k)
                 changed.add(pair)

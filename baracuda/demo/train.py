@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     size = SIZES[options.size]
     resumed = load(options.resume) if options.resume else None
     corpus = read_corpus(size.train_bytes, size.held_out_bytes)
-    data = prepare(corpus, size.config.vocabulary, resumed and resumed.tokenizer)
+    data = prepare(corpus, size.config.vocabulary, resumed.tokenizer if resumed else None)
     config = dataclasses.replace(size.config, vocabulary=len(data.tokenizer))
     changes = {name: getattr(options, name) for name in CHANGES if getattr(options, name) is not None}
     schedule = resumed.schedule if resumed else dataclasses.replace(size.schedule, **changes)

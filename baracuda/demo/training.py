@@ -62,7 +62,8 @@ class Trainer:
         self.buffers = Buffers(p, schedule.batch, schedule.length)
         self.backward = Backward(p, self.buffers)
         self.dropout = Dropout(p, schedule.dropout, schedule.seed, tokens * p.config.width)
-        self.tokens, self.targets = (bk.zeros((schedule.accumulate, tokens), bk.i64, library=p.library) for _ in range(2))
+        shape = (schedule.accumulate, tokens)
+        self.tokens, self.targets = (bk.zeros(shape, bk.i64, library=p.library) for _ in range(2))
         self.losses = bk.zeros((schedule.accumulate, 1), p.statistics, library=p.library)
         self.rate = bk.zeros((1,), p.statistics, library=p.library)
         self.batches = bk.upload(np.array([schedule.accumulate]), bk.f32, library=p.library)
@@ -106,7 +107,7 @@ class Trainer:
         return float(bk.download(self.losses, library=self.p.library).mean())
 
     def _texts(self, step: int) -> tuple[Array, Array]:
-        """Tokens of a step at random places of the text, and the tokens that follow them."""
+        """Tokens of a step at random positions of the text, and the tokens that follow them."""
         schedule = self.schedule
         count = schedule.accumulate * schedule.batch
         starts = np.random.default_rng([schedule.seed, step]).integers(0, len(self.text) - schedule.length, count)
@@ -169,7 +170,8 @@ class Evaluator:
             self._launch = bk.graph(self._work)
         else:
             self._launch()
-        return bk.download(self.losses, library=library).reshape(inputs.shape)
+        losses: Array = bk.download(self.losses, library=library).reshape(inputs.shape)
+        return losses
 
     def _work(self) -> None:
         self.loss.run(forward(self.p, self.buffers, self.tokens), self.targets, self.losses)

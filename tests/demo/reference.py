@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The language model of the demo in NumPy, float64."""
 
 import numpy as np

@@ -1,13 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loss and gradients of the whole model, against central differences of the model in NumPy, float64."""
 
 import numpy as np
 import pytest
-from demo import reference
 
 import baracuda as bk
 from baracuda.demo.backward import Backward
 from baracuda.demo.forward import Buffers, Dropout, forward
 from baracuda.demo.parameters import Config, Parameters
+from demo import reference
 
 CONFIG = Config(vocabulary=13, context=9, layers=2, width=8, heads=4, kv_heads=2, hidden=5)
 BATCH, LENGTH, STEP = 2, 7, 1e-4
