@@ -69,24 +69,17 @@ class Parameters:
         self.cos, self.sin = np.cos(angles), np.sin(angles)
 
     def initialise(self, seed: int) -> None:
-        """Normal numbers: of the embedding with the standard deviation 0.02; of a matrix with n inputs 1 / sqrt(n), but
-        0 where its products are added to the residual stream, so that each layer begins as the identity. Gains of
-        norms are 1.
+        """Normal numbers of standard deviation 1 / sqrt(width of a row), but 0 for matrices whose products are added to
+        the residual stream, so that each layer begins as the identity. Gains of norms are 1.
         """
-        import os
-
         rng = np.random.default_rng(seed)
-        mode = os.environ.get("INIT", "zero")
         for name, view in self.values.items():
-            deviation = (
-                float(os.environ.get("EMB", "0.02"))
-                if name == "embedding"
-                else (0.02 if mode == "gpt" else 1 / np.sqrt(view.shape[-1]))
-            )
-            if name.endswith((".o", ".down")):
-                deviation *= {"zero": 0.0, "gpt": 1 / np.sqrt(2 * self.config.layers)}[mode]
-            is_gain = name.endswith("norm")
-            values = np.ones(view.shape) if is_gain else deviation * rng.standard_normal(view.shape)
+            if name.endswith("norm"):
+                values = np.ones(view.shape)
+            elif name.endswith((".o", ".down")):
+                values = np.zeros(view.shape)
+            else:
+                values = rng.standard_normal(view.shape) / np.sqrt(view.shape[-1])
             bk.upload(values, out=view, library=self.library)
 
     def layer(self, number: int) -> dict[str, bk.TensorRef]:

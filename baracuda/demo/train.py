@@ -47,8 +47,8 @@ class Size:
 
 SIZES = {
     "tiny": Size(
-        Config(vocabulary=1024, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384),
-        bk.f32, 1_000_000, 60_000, Schedule(steps=1200, batch=4, length=256),
+        Config(vocabulary=2048, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384),
+        bk.f32, 1_000_000, 60_000, Schedule(steps=1500, batch=4, length=256),
     ),
     "small": Size(
         Config(vocabulary=32768, context=1024, layers=12, width=768, heads=12, kv_heads=4, hidden=2944),

@@ -84,7 +84,7 @@ class Trainer:
     def run_step(self) -> None:
         """Enqueue a step; `loss` waits for it."""
         schedule, library = self.schedule, self.p.library
-        inputs, targets = self._texts(self.step)
+        inputs, targets = self.texts(self.step)
         bk.upload(inputs, out=self.tokens, library=library)
         bk.upload(targets, out=self.targets, library=library)
         bk.upload(np.array([schedule.rate_of(self.step)]), out=self.rate, library=library)
@@ -106,7 +106,7 @@ class Trainer:
         """The mean loss of the tokens of the last step."""
         return float(bk.download(self.losses, library=self.p.library).mean())
 
-    def _texts(self, step: int) -> tuple[Array, Array]:
+    def texts(self, step: int) -> tuple[Array, Array]:
         """Tokens of a step at random positions of the text, and the tokens that follow them."""
         schedule = self.schedule
         count = schedule.accumulate * schedule.batch
