@@ -3,7 +3,7 @@
 
 Tensors are the parameters by their names, and the states of the optimiser: "optimizer.exp_avg.layers.0.q". bf16 and f16
 are widened to f32, which is exact. The metadata have the number of steps, the sizes of the model, the schedule of the
-training and the merges of the tokenizer.
+training, a checksum of the text and the merges of the tokenizer.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ class Checkpoint:
     dtype: bk.ElementKind
     schedule: Schedule
     tokenizer: Tokenizer
+    text: int  # a checksum of the training text
     step: int
     losses: list[float]  # of the steps done
     tensors: Mapping[str, Array]
@@ -39,6 +41,10 @@ class Checkpoint:
     def restore(self, trainer: Trainer) -> None:
         """Bring a trainer of the same sizes and schedule to the step."""
         p = trainer.p
+        if self.config != p.config:
+            raise SystemExit(f"the checkpoint has the sizes {self.config}, not {p.config}")
+        if self.text != checksum(trainer):
+            raise SystemExit("the checkpoint was trained on another text, that of another version of Python")
         restore_parameters(p, self.tensors)
         states: list[dict[str, Any]] = [{"step": self.step} for _ in trainer.names]
         for name, values in self.tensors.items():
@@ -67,7 +73,8 @@ def save(path: pathlib.Path, trainer: Trainer, tokenizer: Tokenizer, losses: lis
                 tensors[f"{PREFIX}{name}.{trainer.names[number]}"] = _host(p, value)
     metadata = {
         "config": dataclasses.asdict(p.config), "dtype": p.dtype.symbol, "step": trainer.step,
-        "schedule": dataclasses.asdict(trainer.schedule), "merges": tokenizer.merges, "losses": losses,
+        "schedule": dataclasses.asdict(trainer.schedule), "merges": tokenizer.merges, "text": checksum(trainer),
+        "losses": losses,
     }  # fmt: skip
     partial = path.with_name(path.name + ".partial")
     save_file(tensors, partial, {name: json.dumps(value) for name, value in metadata.items()})
@@ -84,8 +91,12 @@ def load(path: pathlib.Path) -> Checkpoint:
     schedule = metadata["schedule"] | {"betas": tuple(metadata["schedule"]["betas"])}
     return Checkpoint(
         Config(**metadata["config"]), getattr(bk, metadata["dtype"]), Schedule(**schedule),
-        Tokenizer(metadata["merges"]), metadata["step"], metadata["losses"], tensors,
+        Tokenizer(metadata["merges"]), metadata["text"], metadata["step"], metadata["losses"], tensors,
     )  # fmt: skip
+
+
+def checksum(trainer: Trainer) -> int:
+    return zlib.crc32(np.ascontiguousarray(trainer.text, np.int64))
 
 
 def _host(p: Parameters, view: bk.TensorRef) -> Array:

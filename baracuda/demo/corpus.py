@@ -8,9 +8,11 @@ depends on the installed version alone. A part of the files, the first ones, is 
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 import sysconfig
 import zlib
+from collections.abc import Iterator
 
 # Tables, generated code, tests, and packages that are not the standard library's.
 SKIPPED = {"encodings", "pydoc_data", "lib2to3", "test", "tests", "idle_test", "site-packages", "dist-packages"}
@@ -28,8 +30,7 @@ class Corpus:
 def read_corpus(train_bytes: int, held_out_bytes: int) -> Corpus:
     """At least so many bytes in whole files of both parts, or all there are of the first."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
-    paths = [path for path in root.rglob("*.py") if not SKIPPED.intersection(path.relative_to(root).parts)]
-    names = {path.relative_to(root).as_posix(): path for path in paths if path.stat().st_size <= LARGEST}
+    names = {path.relative_to(root).as_posix(): path for path in _sources(root)}
     held_out: list[bytes] = []
     train: list[bytes] = []
     for name in sorted(names, key=lambda name: (zlib.crc32(name.encode()), name)):
@@ -40,3 +41,11 @@ def read_corpus(train_bytes: int, held_out_bytes: int) -> Corpus:
     if not train:
         raise SystemExit(f"{root} does not carry enough source of the standard library")
     return Corpus(b"".join(train), b"".join(held_out), len(train), len(held_out))
+
+
+def _sources(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for path in [pathlib.Path(folder, name) for name in files if name.endswith(".py")]:
+            if path.stat().st_size <= LARGEST:
+                yield path

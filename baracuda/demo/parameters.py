@@ -14,7 +14,9 @@ ROPE_BASE = 10000.0
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """Sizes of a model; `context` is the greatest number of tokens of a text, `hidden` the width within the MLP."""
+    """Sizes of a model; `context` is the greatest number of tokens of a text, `hidden` the width within the MLP, and
+    `deviation` the standard deviation of the embedding at first.
+    """
 
     vocabulary: int
     context: int
@@ -23,6 +25,7 @@ class Config:
     heads: int
     kv_heads: int
     hidden: int
+    deviation: float = 0.02
 
     @property
     def head_dim(self) -> int:
@@ -69,8 +72,8 @@ class Parameters:
         self.cos, self.sin = np.cos(angles), np.sin(angles)
 
     def initialise(self, seed: int) -> None:
-        """Normal numbers of standard deviation 1 / sqrt(width of a row), but 0 for matrices whose products are added to
-        the residual stream, so that each layer begins as the identity. Gains of norms are 1.
+        """Normal numbers, whose standard deviation is 1 / sqrt(n) for a matrix with n inputs, but 0 where its products
+        are added to the residual stream, so that each layer begins as the identity. Gains of norms are 1.
         """
         rng = np.random.default_rng(seed)
         for name, view in self.values.items():
@@ -79,7 +82,8 @@ class Parameters:
             elif name.endswith((".o", ".down")):
                 values = np.zeros(view.shape)
             else:
-                values = rng.standard_normal(view.shape) / np.sqrt(view.shape[-1])
+                deviation = self.config.deviation if name == "embedding" else 1 / np.sqrt(view.shape[-1])
+                values = deviation * rng.standard_normal(view.shape)
             bk.upload(values, out=view, library=self.library)
 
     def layer(self, number: int) -> dict[str, bk.TensorRef]:

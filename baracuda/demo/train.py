@@ -47,7 +47,7 @@ class Size:
 
 SIZES = {
     "tiny": Size(
-        Config(vocabulary=2048, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384),
+        Config(vocabulary=2048, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384, deviation=0.1),
         bk.f32, 1_000_000, 60_000, Schedule(steps=1500, batch=4, length=256),
     ),
     "small": Size(

@@ -2,11 +2,11 @@
 """Text from the model, token by token with a cache of keys and values."""
 
 import numpy as np
-from demo import small
 
 import baracuda as bk
 from baracuda.demo.forward import Buffers, forward
 from baracuda.demo.generate import Generator
+from demo import small
 
 
 def test_the_cache_changes_nothing(library):

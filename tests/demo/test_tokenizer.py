@@ -2,6 +2,7 @@
 """The byte-level tokenizer."""
 
 import collections
+import itertools
 
 import pytest
 from hypothesis import given
@@ -26,13 +27,13 @@ def test_every_byte_has_a_token():
 
 
 def test_merges_are_the_most_frequent_pairs():
-    """Each merge is a most frequent pair of what the merges before it leave, counted anew."""
+    """Each merge is a most frequent pair of what the merges before it leave."""
     for number, merge in enumerate(TRAINED.merges):
         before = Tokenizer(TRAINED.merges[:number])
         pairs = collections.Counter()
         for chunk in CHUNK.findall(TEXT):
             tokens = before.encode(chunk).tolist()
-            pairs.update(zip(tokens, tokens[1:]))
+            pairs.update(itertools.pairwise(tokens))
         assert pairs[merge] == max(pairs.values())
         assert merge == min(pair for pair, count in pairs.items() if count == pairs[merge])
 

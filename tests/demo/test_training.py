@@ -5,12 +5,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from demo import small
 
 import baracuda as bk
 from baracuda.demo.checkpoint import load, save
 from baracuda.demo.tokenizer import Tokenizer
 from baracuda.demo.training import Evaluator, Schedule
+from demo import small
 
 RUNS = pytest.mark.parametrize(
     "changes", [{}, {"dropout": 0.2}, {"accumulate": 2}], ids=["plain", "dropout", "accumulate"]

@@ -4,11 +4,11 @@
 import numpy as np
 import pytest
 import torch
-from demo import small
 from torch.nn import functional as F
 
 import baracuda as bk
 from baracuda.demo.forward import EPS
+from demo import small
 
 STEPS = 50
 
