@@ -9,8 +9,10 @@ from torch.nn import functional as F
 import baracuda as bk
 from baracuda.demo.forward import EPS
 from demo import small
+from demo.conftest import OPS
 
 STEPS = 50
+pytestmark = pytest.mark.needs_ops(*[op.format("f32") for op in OPS])
 
 
 class Model:
