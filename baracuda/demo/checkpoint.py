@@ -9,6 +9,7 @@ training, a checksum of the text and the merges of the tokenizer.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -56,6 +57,11 @@ class Checkpoint:
         trainer.restart(self.step)
 
 
+def require_safetensors() -> None:
+    if importlib.util.find_spec("safetensors") is None:
+        raise SystemExit("checkpoints need the package safetensors: pip install safetensors")
+
+
 def restore_parameters(p: Parameters, tensors: Mapping[str, Array]) -> None:
     for name, view in p.values.items():
         bk.upload(tensors[name], out=view, library=p.library)
@@ -96,7 +102,7 @@ def load(path: pathlib.Path) -> Checkpoint:
 
 
 def checksum(trainer: Trainer) -> int:
-    return zlib.crc32(np.ascontiguousarray(trainer.text, np.int64))
+    return zlib.crc32(np.ascontiguousarray(trainer.text, np.int64).tobytes())
 
 
 def _host(p: Parameters, view: bk.TensorRef) -> Array:

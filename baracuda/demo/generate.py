@@ -29,9 +29,11 @@ class Generator:
     def generate(
         self, prompt: Array, count: int, *, temperature: float = 0.8, top_p: float = 0.95, seed: int = 1
     ) -> list[int]:
-        """The prompt and `count` tokens after it, fewer where the context ends."""
+        """The prompt, of at least one token, and `count` tokens after it, fewer where the context ends."""
         p = self.p
         found = [int(token) for token in prompt]
+        if not 0 < len(found) <= p.config.context:
+            raise ValueError(f"the prompt has {len(found)} tokens, must have 1 to {p.config.context}")
         count = min(count, p.config.context - len(found))
         last = self._features(Buffers(p, 1, len(found)), found, 0)
         for number in range(count):

@@ -19,7 +19,7 @@ import numpy as np
 
 import baracuda as bk
 from baracuda.demo.chart import write_chart
-from baracuda.demo.checkpoint import load, save
+from baracuda.demo.checkpoint import load, require_safetensors, save
 from baracuda.demo.corpus import Corpus, read_corpus
 from baracuda.demo.generate import Generator
 from baracuda.demo.machine import describe_device, gemm_rate
@@ -126,24 +126,37 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     group = parser.add_argument_group("schedule, where it shall differ from that of the size")
-    group.add_argument("--steps", type=int)
-    group.add_argument("--batch", type=int, help="texts of a batch")
-    group.add_argument("--accumulate", type=int, help="batches of a step")
+    group.add_argument("--steps", type=positive)
+    group.add_argument("--batch", type=positive, help="texts of a batch")
+    group.add_argument("--accumulate", type=positive, help="batches of a step")
     group.add_argument("--rate", type=float, help="the greatest learning rate")
     group.add_argument("--dropout", type=float, help="probability, of what a layer adds")
     group.add_argument("--seed", type=int)
     group = parser.add_argument_group("files")
     group.add_argument("--checkpoint", type=pathlib.Path, help="where to save; needs the package safetensors")
-    group.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
+    group.add_argument("--save-every", type=positive, default=500, help="steps between checkpoints")
     group.add_argument("--resume", type=pathlib.Path, help="a checkpoint, whose schedule goes on")
     group.add_argument("--curve", type=pathlib.Path, help="an SVG file for the loss curve")
     group = parser.add_argument_group("results")
-    group.add_argument("--evaluations", type=int, default=4, help="how often the held-out loss is computed")
+    group.add_argument("--evaluations", type=positive, default=4, help="how often the held-out loss is computed")
     group.add_argument("--prompt", default="def read(", help="of the sampled text")
     group.add_argument("--tokens", type=int, default=160, help="of the sampled text")
     group.add_argument("--temperature", type=float, default=0.8)
     group.add_argument("--top-p", type=float, default=0.95)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    changed = [f"--{name}" for name in CHANGES if getattr(options, name) is not None]
+    if options.resume and changed:
+        parser.error(f"--resume goes on with the schedule of the checkpoint: {changed[0]} cannot change it")
+    if options.resume or options.checkpoint:
+        require_safetensors()
+    return options
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{value} is not above 0")
+    return value
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that call the library are deselected for a partial one without these ops; tests/docs/test_demo.py has the units."""
+"""Tests that call the library are deselected for a partial one that lacks these ops."""
 
 import pytest
 

@@ -80,6 +80,21 @@ def test_another_text_is_refused(library, capsys, tmp_path, monkeypatch):
         run(library, capsys, "--resume", str(path))
 
 
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        (["--steps", "0"], "--steps: 0 is not above 0"),
+        (["--size", "huge"], "invalid choice"),
+        (["--resume", "x", "--steps", "9"], "--steps cannot change"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_are_refused(given, text, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["train", *given])
+    assert text in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("given", [[], ["nonsense"]], ids=str)
 def test_unknown_commands(given, capsys):
     assert command.main(given) == 2

@@ -2,6 +2,7 @@
 """Text from the model, token by token with a cache of keys and values."""
 
 import numpy as np
+import pytest
 
 import baracuda as bk
 from baracuda.demo.forward import Buffers, forward
@@ -33,3 +34,9 @@ def test_the_seed_decides(library):
 def test_text_ends_with_the_context(library):
     generator = Generator(small.trainer(library, 1).p)
     assert len(generator.generate(small.text(3), 100)) == small.CONFIG.context
+
+
+@pytest.mark.parametrize("count", [0, small.CONFIG.context + 1])
+def test_prompts_that_are_refused(library, count):
+    with pytest.raises(ValueError, match=f"has {count} tokens, must have 1 to"):
+        Generator(small.trainer(library, 1).p).generate(small.text(count), 1)
