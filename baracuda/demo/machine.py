@@ -13,6 +13,8 @@ import numpy as np
 
 import baracuda as bk
 
+SECONDS, MOST_TRIALS = 0.5, 100  # of the measurement
+
 
 def describe_device(library: bk.Library) -> str:
     """Backend and chip."""
@@ -31,17 +33,17 @@ def describe_device(library: bk.Library) -> str:
 
 
 def gemm_rate(library: bk.Library, dtype: bk.ElementKind) -> float:
-    """Floating point operations a second of the fastest of some products of square matrices, which stands for the
+    """Floating point operations a second of the fastest of many products of square matrices, which stands for the
     chip's peak: what is measured is what can be reached under its clocks and its load.
     """
-    n, trials = (8192, 5) if library.backend == "cuda" else (1024, 5)
+    n = 8192 if library.backend == "cuda" else 1024
     a, b = (bk.upload(np.full((n, n), 0.5, np.float32), dtype, library=library) for _ in range(2))
     out = bk.empty((n, n), dtype, library=library)
-    seconds = []
-    for _ in range(trials + 1):  # the first one loads the kernel
+    seconds: list[float] = []
+    while len(seconds) < MOST_TRIALS and sum(seconds) < SECONDS:
         bk.synchronize(library=library)
         start = time.perf_counter()
         bk.matmul(a, b, out=out)
         bk.synchronize(library=library)
         seconds.append(time.perf_counter() - start)
-    return 2 * n**3 / min(seconds[1:])
+    return 2 * n**3 / min(seconds)

@@ -48,7 +48,7 @@ class Size:
 SIZES = {
     "tiny": Size(
         Config(vocabulary=2048, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384, deviation=0.1),
-        bk.f32, 1_000_000, 60_000, Schedule(steps=1500, batch=4, length=256),
+        bk.f32, 1_500_000, 60_000, Schedule(steps=1300, batch=4, length=256),
     ),
     "small": Size(
         Config(vocabulary=32768, context=1024, layers=12, width=768, heads=12, kv_heads=4, hidden=2944),
@@ -138,7 +138,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     group.add_argument("--resume", type=pathlib.Path, help="a checkpoint, whose schedule goes on")
     group.add_argument("--curve", type=pathlib.Path, help="an SVG file for the loss curve")
     group = parser.add_argument_group("results")
-    group.add_argument("--evaluations", type=positive, default=4, help="how often the held-out loss is computed")
+    group.add_argument("--evaluations", type=positive, default=3, help="how often the held-out loss is computed")
     group.add_argument("--prompt", default="def read(", help="of the sampled text")
     group.add_argument("--tokens", type=int, default=160, help="of the sampled text")
     group.add_argument("--temperature", type=float, default=0.8)

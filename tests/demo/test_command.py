@@ -55,7 +55,7 @@ def test_beats_a_trigram_where_that_sees_too_little(library, capsys, tmp_path):
     assert re.search(r"sample:\nabc[a-d]{8}\n", output)
     root = xml.etree.ElementTree.parse(curve).getroot()
     assert root.tag.endswith("svg")
-    assert len(root.findall("{*}polyline")) == 2 and len(root.findall("{*}circle")) == 4
+    assert len(root.findall("{*}polyline")) == 2 and len(root.findall("{*}circle")) == 3
 
 
 def test_a_model_that_learned_nothing_is_a_failure(library, capsys):
