@@ -13,7 +13,7 @@ import numpy as np
 
 import baracuda as bk
 
-SECONDS, MOST_TRIALS = 0.5, 100  # of the measurement
+SECONDS, LEAST_TRIALS, MOST_TRIALS = 0.5, 5, 300  # of the measurement
 
 
 def describe_device(library: bk.Library) -> str:
@@ -36,11 +36,11 @@ def gemm_rate(library: bk.Library, dtype: bk.ElementKind) -> float:
     """Floating point operations a second of the fastest of many products of square matrices, which stands for the
     chip's peak: what is measured is what can be reached under its clocks and its load.
     """
-    n = 8192 if library.backend == "cuda" else 1024
+    n = 8192 if library.backend == "cuda" else 512
     a, b = (bk.upload(np.full((n, n), 0.5, np.float32), dtype, library=library) for _ in range(2))
     out = bk.empty((n, n), dtype, library=library)
     seconds: list[float] = []
-    while len(seconds) < MOST_TRIALS and sum(seconds) < SECONDS:
+    while len(seconds) < LEAST_TRIALS or (len(seconds) < MOST_TRIALS and sum(seconds) < SECONDS):
         bk.synchronize(library=library)
         start = time.perf_counter()
         bk.matmul(a, b, out=out)

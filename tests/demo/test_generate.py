@@ -25,8 +25,9 @@ def test_the_cache_changes_nothing(library):
     assert found == text
 
 
-def test_the_seed_decides(library):
-    generator = Generator(small.trainer(library, 1).p)
+@pytest.mark.parametrize("dtype", [bk.f32, bk.bf16], ids=str)
+def test_the_seed_decides(library, dtype):
+    generator = Generator(small.trainer(library, 1, dtype).p)
     first, again, other = (generator.generate(small.text(3), 10, seed=seed) for seed in (1, 1, 2))
     assert first == again != other
 
