@@ -48,7 +48,7 @@ class Size:
 SIZES = {
     "tiny": Size(
         Config(vocabulary=2048, context=256, layers=4, width=128, heads=4, kv_heads=2, hidden=384, deviation=0.1),
-        bk.f32, 1_500_000, 60_000, Schedule(steps=1200, batch=4, length=256),
+        bk.f32, 1_500_000, 60_000, Schedule(steps=1300, batch=4, length=256),
     ),
     "small": Size(
         Config(vocabulary=32768, context=1024, layers=12, width=768, heads=12, kv_heads=4, hidden=2944),
