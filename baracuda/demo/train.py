@@ -98,13 +98,14 @@ def train(
     peak = gemm_rate(p.library, p.dtype)
     print(f"peak: {peak / 1e9:,.0f} GFLOP/s, of a product of square matrices")
     progress = Progress(trainer.step, schedule.steps, schedule.tokens, flops, peak)
+    evaluated = {schedule.steps * k // options.evaluations for k in range(1, options.evaluations + 1)}
     held_out: list[tuple[int, float]] = []
     while trainer.step < schedule.steps:
         trainer.run_step()
         losses.append(trainer.loss())
         progress.update(trainer.step, losses[-1])
         is_last = trainer.step == schedule.steps
-        if is_last or trainer.step % max(1, schedule.steps // options.evaluations) == 0:
+        if trainer.step in evaluated:
             start = time.perf_counter()
             held_out.append((trainer.step, evaluate(evaluator, data)))
             progress.pause(time.perf_counter() - start)
