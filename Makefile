@@ -302,14 +302,17 @@ $(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 
 LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
-# DEMO_PART has the ops that the demo calls; tests/docs/test_demo.py compares both.
-DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
+# DEMO_FAMILIES have the ops that `python -m baracuda.demo train` calls; tests/docs/test_demo.py compares both.
+DEMO_TIME := three minutes on two idle cores at first, two after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
 CHECKED := tests/ops tests/functions tests/plans --ignore=tests/functions/frameworks
 TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
-DEMO_PART := FAMILIES="attention.attention embedding.bags segment.segment segment.segment_backward shape_layout.shape_layout elementwise.lerp" DTYPES=f32
+DEMO_FAMILIES := attention.rope_apply attention.sdpa elementwise.binary.arithmetic elementwise.gated embedding.embedding gemm.gemm \
+                 loss.flce loss.flce_sums norm.add_norm optim.adam optim.table random.discrete random.dropout sampling.sample_tokens
+DEMO_BF16 := $(findstring small,$(DEMO_ARGS))
+DEMO_PART := FAMILIES="$(DEMO_FAMILIES)$(if $(DEMO_BF16), elementwise.cast)" DTYPES="f32$(if $(DEMO_BF16), bf16)"
 
-demo: ## train a text classifier with the kernels
-	@echo "make demo: compiles the kernels that it calls, then trains a text classifier; $(DEMO_TIME)"
+demo: ## train a language model with the kernels; DEMO_ARGS="--size small" is a larger one, for a GPU
+	@echo "make demo: compiles the kernels that it calls, then trains a language model; $(DEMO_TIME)"
 	@$(if $(and $(HAS_GPU),$(VENV_USABLE)),$(MAKE) --no-print-directory $(VENV_USABLE))
 	@$(MAKE) --no-print-directory $(PARALLEL) bindings demo-libraries
 	@$(MAKE) --no-print-directory run-demo $(DEMO_PART)
@@ -320,7 +323,7 @@ demo-libraries:
 # The partial library for this machine, unless BARACUDA_LIB names another; cuda sorts after cpu.
 DEMO_BACKEND = $(if $(findstring cpu,$(DEMO_ARGS)),cpu,$(if $(HAS_GPU),$(patsubst $(OUT)/%/libbaracuda_kernels.so,%,$(lastword $(sort $(wildcard $(OUT)/*/*.so)))),cpu))
 run-demo:
-	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo $(DEMO_ARGS)
+	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo train --curve $(BUILD)/demo-loss.svg $(DEMO_ARGS)
 
 test: ## the whole test suite, on the GPU if there is one
 	@echo "make test: builds the libraries, then runs the tests; $(TEST_TIME)"

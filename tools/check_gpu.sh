@@ -35,7 +35,7 @@ if wanted tests; then
     run tests "${pytest[@]}" tests "${workers[@]}" --maxfail "${FAILURES:-100}" --junitxml "$out/tests.xml" --ignore-glob "tests/gpu/test_large*.py"
 fi
 if wanted large; then run large "${pytest[@]}" tests/gpu/test_large*.py --junitxml "$out/large.xml"; fi
-if wanted demo; then run demo "$python" -m baracuda.demo; fi
+if wanted demo; then run demo "$python" -m baracuda.demo train --size small; fi
 if wanted sanitizers; then
     if sanitizer=$(command -v compute-sanitizer); then
         chosen=(tests/ops/test_ops.py --op-a-row --most-elements 2000 -k test_reference)

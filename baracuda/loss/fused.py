@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from baracuda import descriptor, memory
+from baracuda._call.checking import watched_call
 from baracuda._call.scalars import as_integer
 from baracuda._call.workspace import workspace_view
 from baracuda._library.loader import Library, default_library, load, symbol_name
+from baracuda._library.op_table import ops
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, WorkspaceTooSmallError, naming
@@ -62,8 +64,9 @@ class FusedLinearCrossEntropyBackwardDescriptor(FusedLinearCrossEntropyDescripto
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FusedLinearCrossEntropyArgs(Args):
-    """input (bt, h), weight (v, h), target i64 (bt,), out (bt,) for NONE, else (1,). Gradients have the shapes of input
-    and weight and are overwritten; for NONE they are those of the sum. Either may be None.
+    """input (bt, h), weight (v, h), target i64 (bt,), out (bt,) for NONE, else (1,): losses in f32, or rounded to the
+    dtype of input. Gradients have the shapes of input and weight and are overwritten; for NONE they are those of the
+    sum. Either may be None.
     """
 
     input: Viewable
@@ -117,11 +120,11 @@ class _Plan:
         return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
     @property
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], ElementKind]]:
-        """(shape, dtype) of each operand."""
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[ElementKind, ...]]]:
+        """(shape, dtypes) of each operand."""
         d = self.descriptor
         whole = {"grad_input": (d.bt, d.h), "grad_weight": (d.v, d.h)}
-        return {name: (shape, d.element) for name, shape in whole.items()}
+        return {name: (shape, (d.element,)) for name, shape in whole.items()}
 
     def can_implement(self, args: Args) -> None:
         """Raise what `run` would raise for these operands; no device work."""
@@ -133,9 +136,9 @@ class _Plan:
             raise InvalidProblemError(f"args is of type {type(args).__name__}, must be {self.args_type.__name__}")
         operands: list[Operand] = []
         views: dict[str, TensorRef | None] = {}
-        for name, (shape, dtype) in self.shapes.items():
+        for name, (shape, dtypes) in self.shapes.items():
             output, view = name.startswith(("grad_", "out")), getattr(args, name)
-            operand = Operand(name, shape, "shape", (dtype,), output, False, False, None, ())
+            operand = Operand(name, shape, "shape", dtypes, output, False, False, None, ())
             if view is not None:
                 check_view(operand, view, self.library.backend)
             elif not name.startswith("grad_"):
@@ -146,10 +149,11 @@ class _Plan:
         return views
 
     def _call(self, op: str, stream: object, *arguments: Any) -> None:
-        ffi = self.library.ffi
+        ffi, row, handle = self.library.ffi, ops()[op].row, stream_handle(stream)
         pointers = [ffi.cast("void *", a.ptr) if isinstance(a, TensorRef) else a for a in arguments]
-        status = self.library.function(op)(*pointers, ffi.cast("void *", stream_handle(stream)))
-        self.library.check(symbol_name(op), status)
+        views = dict(zip([p.name for p in row.pointers], [a for a in arguments if isinstance(a, TensorRef)]))
+        call = (*pointers, ffi.cast("void *", handle))
+        self.library.check(symbol_name(op), watched_call(self.library.function(op), row, views, {}, handle, call))
 
 
 class FusedLinearCrossEntropyPlan(_Plan):
@@ -163,11 +167,12 @@ class FusedLinearCrossEntropyPlan(_Plan):
     name = "fused_linear_cross_entropy"
 
     @property
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], ElementKind]]:
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[ElementKind, ...]]]:
         d = self.descriptor
         results = (d.bt,) if d.reduction is LossReduction.NONE else (1,)
-        given = {"input": ((d.bt, d.h), d.element), "weight": ((d.v, d.h), d.element)}
-        return {**given, "target": ((d.bt,), ElementKind.I64), "out": (results, d.element), **super().shapes}
+        own, losses = (d.element,), tuple(dict.fromkeys((d.element, self._loss_element)))
+        given = {"input": ((d.bt, d.h), own), "weight": ((d.v, d.h), own)}
+        return {**given, "target": ((d.bt,), (ElementKind.I64,)), "out": (results, losses), **super().shapes}
 
     @property
     def precision_guarantee(self) -> PrecisionGuarantee:
@@ -226,8 +231,9 @@ class FusedLinearCrossEntropyPlan(_Plan):
             count = self._count(stream, counter, views["target"])
         share = 1 / max(count or 0, 1) if mean else 1.0
         losses = TensorRef(addresses["losses"], (d.bt,), self._loss_element, device=device)
-        if none and losses.dtype is d.element:
-            losses = views["out"]
+        out = views["out"]
+        if none and losses.dtype is out.dtype:
+            losses = out
         scratch = (addresses["gemm"], addresses["end"] - addresses["gemm"])
         for first, rows in self._chunks():
             x = _rows(views["input"], first, rows)
@@ -248,9 +254,9 @@ class FusedLinearCrossEntropyPlan(_Plan):
                 gemm.run(stream, scratch, gemm.args_type(a=_batch(logits), b=_batch(x), d=dw))
         if not none:
             form = "_param" if self._loss_element is ElementKind.F64 else ""
-            self._call(f"loss_flce_scalar_finalize{form}_{d.element.symbol}", stream, d.bt, share, losses, views["out"])
-        elif losses is not views["out"]:
-            self._call(f"loss_flce_per_row_cast_{d.element.symbol}", stream, d.bt, losses, views["out"])
+            self._call(f"loss_flce_scalar_finalize{form}_{out.dtype.symbol}", stream, d.bt, share, losses, out)
+        elif losses is not out:
+            self._call(f"loss_flce_per_row_cast_{out.dtype.symbol}", stream, d.bt, losses, out)
 
     def _count(self, stream: object, counter: TensorRef, target: TensorRef) -> int:
         d = self.descriptor

@@ -15,7 +15,7 @@ from baracuda._arrays.frameworks import framework_of
 from baracuda._call.scalars import as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
-from baracuda.optim._arrays import Parameter, address_of, compute_dtype, number_of
+from baracuda.optim._arrays import Parameter, address_of, compute_dtype, framework_for, number_of
 from baracuda.optim._table import Table, stream_of
 from baracuda.optim._tensors import TensorReader, reader_of
 
@@ -56,7 +56,7 @@ def _norm_of(table: Table, dtype: ElementKind, norm_type: float, scale: Any) -> 
     nbytes = int(library.lib.baracuda_kernels_optim_norm_workspace_size(table.chunks))
     workspace = framework.bytes(max(nbytes, 1), like.array)
     run, stream = library.function(f"optim_norm_{dtype.symbol}"), stream_of(framework, library, like.array)
-    at = ffi.NULL if scale is None else ffi.cast("void *", address_of(framework, scale))
+    at = ffi.NULL if scale is None else ffi.cast("void *", address_of(framework_for(scale, "grad_scale"), scale))
     status = run(
         table.pointer, table.n, table.chunks, norm_type, 1.0, at, ffi.cast("void *", address_of(framework, made)),
         ffi.NULL, ffi.cast("void *", address_of(framework, workspace)), nbytes, stream,

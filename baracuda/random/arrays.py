@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from baracuda._arrays.frameworks import POINTERS, Framework, as_array, library_for, result_framework
+from baracuda._call import checking
+from baracuda._call.checking import watched_call
 from baracuda._call.scalars import INT64_MAX, INT64_MIN, as_integer, as_integers, as_real
 from baracuda._library.loader import Library, default_library, symbol_name
 from baracuda._library.op_table import ops
@@ -63,12 +65,16 @@ class Target:
         if self.view.readonly:
             raise InvalidProblemError("out is read-only")
 
-    def call(self, op: str, arguments: tuple[Any, ...]) -> None:
-        """Run an op of C, on the framework's stream."""
-        ffi = self.library.ffi
+    def call(self, op: str, arguments: tuple[Any, ...], state: TensorRef | None = None) -> None:
+        """Run an op of C, on the framework's stream. Its last pointer is the target, the one before it the state."""
+        ffi, row = self.library.ffi, ops()[op].row
+        views = dict(zip([param.name for param in reversed(row.pointers)], (self.view, state)))
         with self.framework.guard(self.like):
             stream = self.framework.stream(self.like) if self.library.backend == "cuda" else 0
-            status = self.library.function(op)(*arguments, ffi.NULL, 0, ffi.cast("void *", stream))
+            call = (*arguments, ffi.NULL, 0, ffi.cast("void *", stream))
+            if checking.active is not None:
+                checking.active.keep([self.array], state)
+            status = watched_call(self.library.function(op), row, views, {}, stream, call)
         if status:
             self.library.check(symbol_name(op), status)
 
@@ -89,8 +95,9 @@ def draw(
             raise UnsupportedError(f"dtype is {target.view.dtype}, which {name} does not have")
         count = math.prod(target.view.shape)
         first_seed, offset = source.numbers(count, target.view.dtype)
-        state = POINTERS[type(None)](None) if source.state is None else tensor(source.state, "generator").pointer
-        target.call(op, (count, *numbers, first_seed, offset, state, target.view.pointer))
+        state = None if source.state is None else tensor(source.state, "generator")
+        at = POINTERS[type(None)](None) if state is None else state.pointer
+        target.call(op, (count, *numbers, first_seed, offset, at, target.view.pointer), state)
         if source.state is not None:
             advance(source.state, count, target.view.dtype)
         return target.finished()

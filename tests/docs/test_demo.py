@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo, as a user starts it."""
 
+import dataclasses
 import importlib
 import io
 import pathlib
 import re
+import subprocess
 import sys
 
 import baracuda as bk
-from baracuda import demo
+from baracuda.demo import classify, train
 from harness.demo import run_demo, shares
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,13 +46,13 @@ def test_a_wrong_gradient_is_found(library, monkeypatch):
     def upload(array, dtype=None, **options):
         return right(array if dtype is not bk.f32 else array * (1 + 1e-3), dtype, **options)
 
-    assert max(demo.check_gradients(library).values()) < demo.GRADIENT_TOLERANCE
+    assert max(classify.check_gradients(library).values()) < classify.GRADIENT_TOLERANCE
     monkeypatch.setattr(bk, "upload", upload)
-    assert min(demo.check_gradients(library).values()) > demo.GRADIENT_TOLERANCE
+    assert min(classify.check_gradients(library).values()) > classify.GRADIENT_TOLERANCE
 
 
 def test_make_demo_builds_what_it_calls(library, monkeypatch):
-    """The partial library of the Makefile has the units and dtypes of the ops that run, and no others."""
+    """The partial library of the Makefile has the units of what the language model calls, and no others."""
     called = set()
     function = bk.Library.function
 
@@ -59,15 +61,21 @@ def test_make_demo_builds_what_it_calls(library, monkeypatch):
         return function(self, op, kind)
 
     monkeypatch.setattr(bk.Library, "function", record)
+    monkeypatch.setattr(train, "gemm_rate", lambda *_: 1e9)
+    tiny = train.SIZES["tiny"]
+    monkeypatch.setitem(train.SIZES, "tiny", dataclasses.replace(tiny, train_bytes=20_000, held_out_bytes=5_000))
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    demo.main(["--epochs", "1", "--rows", "4096", "--backend", library.backend])
-    ((families, dtypes),) = re.findall(
-        r'^DEMO_PART := FAMILIES="(.*)" DTYPES=(.*)$', (ROOT / "Makefile").read_text(), flags=re.M
-    )
-    rows = abi_table.read_all()
-    instances = {op: (row, slots) for row in rows for op, slots in row.instances()}
-    calls = [instances[op] for op in called]
-    assert {slots["T"] for _, slots in calls} == set(dtypes.split())
-    built = {op for op, _, _ in gen_abi.select(rows, families.split(), dtypes.split())}
-    units = {row.unit_of(slots) for row, slots in calls}
-    assert units == {row.unit_of(slots) for row, slots in map(instances.get, built)}
+    options = ["--steps", "1", "--batch", "1", "--tokens", "2", "--dropout", "0.1", "--backend", library.backend]
+    train.main(options)
+    # make evaluates the line, so that its continuation and its conditions are those of a build
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "-f", "Makefile", "--eval", "shown:; @echo '$(DEMO_FAMILIES)'", "shown"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    rows, families = abi_table.read_all(), shown.stdout.split()
+    instances = gen_abi.select(rows, families, ["f32"])
+    units = {op: row.unit_of(slots) for op, row, slots in instances}
+    for _, name, _, unit in gen_abi.functions_in(instances, ["f32"], families):
+        units[name.removeprefix("baracuda_kernels_").removesuffix("_run")] = unit
+    assert called <= set(units)
+    assert {units[op] for op in called} == set(units.values())

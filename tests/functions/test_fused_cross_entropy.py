@@ -72,6 +72,24 @@ def test_nothing_counts(library):
     assert all(not bk.download(each).any() for each in results)
 
 
+@pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda r: r.name)
+@pytest.mark.parametrize("element", [bk.f16, bk.bf16], ids=str)
+def test_losses_of_16_bit_inputs_in_f32(library, rng, reduction, element):
+    """Not rounded to the dtype of the inputs; f32 inputs of the same values have the same losses."""
+    values = [(rng.standard_normal(s) / 2).astype(np.float32) for s in ((37, 16), (40, 16))]
+    narrow = [bk.upload(value, element, library=library) for value in values]
+    values = [np.asarray(bk.download(each), np.float64) for each in narrow]
+    labels = rng.integers(0, 40, 37)
+    plan = plan_of(library, 37, 16, 40, reduction, element=element)
+    out = bk.empty(37 if reduction is bk.LossReduction.NONE else 1, bk.f32, library=library)
+    args = bk.FusedLinearCrossEntropyArgs(*narrow, bk.upload(labels, library=library), out)
+    plan.run(None, bk.workspace(plan, args), args)
+    want = expected(*values, labels, reduction, -100)[0]
+    tolerance = 37 * 8e-3 if reduction is bk.LossReduction.SUM else 8e-3  # logits are rounded to 16 bits
+    np.testing.assert_allclose(bk.download(out, library=library), want, atol=tolerance)
+    assert np.any(bk.download(out, library=library) != np.asarray(bk.download(out, library=library)).astype(np.float16))
+
+
 def test_chunks(library):
     """A chunk of logits is about as large as the input, and has at most 2048 rows."""
     for shape, rows in (((4096, 512, 32_000), 128), ((100_000, 512, 512), 2048), ((5, 8, 8), 8), ((1, 8, 800), 1)):

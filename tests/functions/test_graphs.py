@@ -39,6 +39,31 @@ def test_functions_again(rng, make):
         np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
 
 
+def test_random_numbers_from_a_state():
+    """A replay draws the numbers that a call after the first one would draw."""
+    state, other = (bk.random.Generator(5).state(bk.zeros(1)) for _ in range(2))
+    drawn = bk.zeros(7)
+    again = bk.graph(lambda: bk.random.normal(out=drawn, generator=state))
+    for _ in range(3):
+        np.testing.assert_array_equal(drawn, np.asarray(bk.random.normal(out=bk.zeros(7), generator=other)))
+        again()
+
+
+def test_fused_linear_cross_entropy(rng):
+    """A plan of several launches, some of them C functions without a plan."""
+    x, w, target = rng.standard_normal((5, 4)), rng.standard_normal((3, 4)), rng.integers(0, 3, 5)
+    plan = bk.FusedLinearCrossEntropyPlan.select(None, bk.FusedLinearCrossEntropyDescriptor(5, 4, 3, element=bk.f64))
+    scratch, out = bk.empty(plan.workspace_size, bk.u8), bk.zeros(1, bk.f64)
+    args = bk.FusedLinearCrossEntropyArgs(x, w, target, out)
+    again = bk.graph(lambda: plan.run(None, scratch, args, count=5))
+    for _ in range(2):
+        x[...] = rng.standard_normal((5, 4))
+        again()
+        logits = x @ w.T
+        losses = np.log(np.exp(logits).sum(1)) - logits[np.arange(5), target]
+        np.testing.assert_allclose(out, [losses.mean()], 1e-13)
+
+
 def test_copies_clears_and_workspaces(rng):
     """A graph includes copies to contiguous memory, the clearing of results, and workspaces."""
     indices, offsets = np.array([[0, 9], [1, 9], [1, 9]], np.int32)[:, 0], np.array([0, 2], np.int32)

@@ -10,7 +10,7 @@ from .child import child_environment
 
 def run_demo(*options: str) -> subprocess.CompletedProcess:
     environment = child_environment()
-    command = [sys.executable, "-m", "baracuda.demo", *options]
+    command = [sys.executable, "-m", "baracuda.demo", "classify", *options]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 

@@ -225,7 +225,9 @@ def test_command_line(library):
     assert run_python(code.format("nonsense")).returncode == 1
 
 
-PROGRAMS = ["baracuda info", "baracuda ops", "baracuda ops --family elementwise", "baracuda --help", "baracuda.demo"]
+PROGRAMS = [
+    "baracuda info", "baracuda ops", "baracuda ops --family elementwise", "baracuda --help", "baracuda.demo classify",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("arguments", PROGRAMS)

@@ -118,3 +118,17 @@ def test_a_table_is_pointed_at_other_tensors(device):
     clip._clip(table.parts, 0.0, 0.3, None)
     for g, want in zip(then, limits):
         np.testing.assert_array_equal(device.values(g), want)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_step_clips_after_the_division_by_a_number(device, groups):
+    """grad_scale may be a number, whatever the arrays are: the norm is of the divided gradients of all groups."""
+    rng = np.random.default_rng(4)
+    params, grads = ([device.put(rng.standard_normal(9)) for _ in range(2)] for _ in range(2))
+    before, slopes = ([device.values(each) for each in arrays] for arrays in (params, grads))
+    given = [{"params": [p]} for p in params] if groups == 2 else params
+    optim.SGD(given, lr=0.5, max_norm=0.25).step(grads, grad_scale=4.0)
+    factor = 0.25 / (np.linalg.norm(np.concatenate(slopes)) / 4 + 1e-6) / 4
+    assert factor < 0.25
+    for p, start, slope in zip(params, before, slopes):
+        np.testing.assert_allclose(device.values(p), start - 0.5 * factor * slope, rtol=1e-5, atol=1e-6)

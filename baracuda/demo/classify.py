@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a text classifier with the library, on the source of Python's own standard library.
 
-    python -m baracuda.demo
+    python -m baracuda.demo classify
 
 A text is 20 lines of a package, and its label is the package. Every word and every bigram is hashed to a row of a
 table; the mean of a text's rows (embedding_bag) are the logits of the packages, softmax and its gradient are NumPy. The
@@ -16,7 +16,6 @@ import argparse
 import dataclasses
 import os
 import pathlib
-import platform
 import re
 import sys
 import sysconfig
@@ -28,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
-from baracuda._cli.console import exit_status
+from baracuda.demo.machine import describe_device
 
 Array = np.ndarray[Any, Any]
 
@@ -391,24 +390,8 @@ def _differences(reference: Callable[..., Array], inputs: dict[str, Array], name
 # --- The report -------------------------------------------------------------------------------------------------------
 
 
-def describe_device(library: bk.Library) -> str:
-    """Backend and chip."""
-    if library.backend == "cuda":
-        from cuda.bindings import runtime
-
-        properties = runtime.cudaGetDeviceProperties(runtime.cudaGetDevice()[1])[1]
-        name = properties.name.decode() if isinstance(properties.name, bytes) else properties.name
-        return f"CUDA, {name.rstrip(chr(0))} (sm_{properties.major}{properties.minor})"
-    try:
-        facts = pathlib.Path("/proc/cpuinfo").read_text()
-    except OSError:
-        facts = ""
-    model = re.search(r"model name\s*: (.*)", facts)
-    return f"CPU, {model[1] if model else platform.machine()}, {os.cpu_count()} threads"
-
-
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m baracuda.demo", description="Train a text classifier.")
+    parser = argparse.ArgumentParser(prog="python -m baracuda.demo classify", description="Train a text classifier.")
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch", type=int, default=32, help="texts a step")
@@ -440,7 +423,3 @@ def main(arguments: list[str] | None = None) -> int:
     good = accuracy > 2 * majority
     print(f"held-out accuracy: {accuracy:.3f} (always the commonest label: {majority:.3f}){'' if good else ': FAILED'}")
     return 0 if good and not off else 1
-
-
-if __name__ == "__main__":
-    sys.exit(exit_status(main))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loss of a language model, and the backward of baracuda.demo.forward. Gradients of parameters are added to those
+that are there; functions that overwrite them write to a buffer, which is added.
+"""
+
+from __future__ import annotations
+
+import baracuda as bk
+from baracuda.demo.forward import Buffers, Dropout, LayerBuffers
+from baracuda.demo.parameters import Parameters
+from baracuda.demo.views import flat, reshaped, transposed
+
+
+class Loss:
+    """The cross entropy of the next token (fused_linear_cross_entropy: logits exist for some tokens at a time)."""
+
+    def __init__(self, p: Parameters, tokens: int, reduction: bk.LossReduction) -> None:
+        self.weight, self.tokens = p.values["embedding"], tokens
+        vocabulary, width = self.weight.shape
+        descriptor = bk.FusedLinearCrossEntropyDescriptor(tokens, width, vocabulary, reduction, element=p.dtype)
+        self.plan = bk.FusedLinearCrossEntropyPlan.select(None, descriptor, library=p.library)
+        self.scratch = bk.empty(self.plan.workspace_size, bk.u8, library=p.library)
+
+    def run(
+        self, features: bk.TensorRef, targets: bk.TensorRef, out: bk.TensorRef, dfeatures: bk.TensorRef | None = None,
+        dweight: bk.TensorRef | None = None,
+    ) -> None:  # fmt: skip
+        """Losses in `out`, and gradients where they are wanted."""
+        args = bk.FusedLinearCrossEntropyArgs(features, self.weight, targets, out, dfeatures, dweight)
+        self.plan.run(None, self.scratch, args, count=self.tokens)
+
+
+class Backward:
+    """Gradients of the activations in Buffers, one layer's at a time."""
+
+    def __init__(self, p: Parameters, b: Buffers) -> None:
+        self.p, self.b = p, b
+
+        def like(x: bk.TensorRef) -> bk.TensorRef:
+            return bk.empty(x.shape, x.dtype, library=p.library)
+
+        layer = b.layers[0]
+        self.x, self.branch, self.h = (like(b.x) for _ in range(3))
+        self.q, self.k, self.v, self.attended = map(like, (layer.q, layer.k, layer.v, layer.attended))
+        self.up, self.gated = like(layer.up), like(layer.gated)
+        self.gain, self.output = like(p.values["norm"]), like(p.values["embedding"])
+        self.loss = Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
+
+    def run(self, tokens: bk.TensorRef, targets: bk.TensorRef, loss: bk.TensorRef, dropout: Dropout) -> None:
+        """After `forward` of the tokens: the mean loss, and gradients of the parameters."""
+        p, b, values, gradients = self.p, self.b, self.p.values, self.p.gradients
+        self.loss.run(b.h, targets, loss, self.h, self.output)
+        _add(self.output, gradients["embedding"])
+        bk.add_rms_norm_backward(self.h, b.x, b.rms, values["norm"], out=(self.x, self.gain))
+        _add(self.gain, gradients["norm"])
+        for number in reversed(range(len(b.layers))):
+            layer, w, dw = b.layers[number], p.layer(number), p.layer_gradients(number)
+            self._mlp(layer, w, dw, dropout.backward(self.x, 2 * number + 1, self.branch))
+            self._attention(layer, w, dw, dropout.backward(self.x, 2 * number, self.branch))
+        bk.embedding_backward(self.x, tokens, values["embedding"].shape[0], out=gradients["embedding"])
+
+    def _mlp(
+        self, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef], dbranch: bk.TensorRef
+    ) -> None:
+        _linear_backward(dbranch, layer.gated, w["down"], dw["down"], self.gated)
+        bk.swiglu_backward(self.gated, layer.up, out=self.up)
+        _linear_backward(self.up, layer.mlp_h, w["up"], dw["up"], self.h)
+        self._norm(layer.mlp_x, layer.mlp_rms, w["mlp_norm"], dw["mlp_norm"])
+
+    def _attention(
+        self, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef], dbranch: bk.TensorRef
+    ) -> None:
+        b = self.b
+        _linear_backward(dbranch, flat(layer.attended), w["o"], dw["o"], flat(self.attended))
+        dy, q, y, dq, dk, dv = (
+            reshaped(x, b.batch, b.length, *x.shape[1:])
+            for x in (self.attended, layer.q, layer.attended, self.q, self.k, self.v)
+        )
+        bk.fused_attention_backward(
+            dy, q, layer.keys, layer.values, y, layer.lse, tokens_first=True, is_causal=True, aligns_ends=True,
+            needs=(True, True, True, False, False), out=(dq, dk, dv, None, None),
+        )  # fmt: skip
+        for x in (self.q, self.k):
+            bk.rope_apply_thd_half_backward(x, b.cos, b.sin, out=x)
+        _linear_backward(flat(self.v), layer.h, w["v"], dw["v"], self.h)
+        for name, dx in (("k", self.k), ("q", self.q)):
+            bk.addmm(self.h, flat(dx), w[name], out=self.h)
+            bk.addmm(dw[name], transposed(flat(dx)), layer.h, out=dw[name])
+        self._norm(layer.x, layer.rms, w["attention_norm"], dw["attention_norm"])
+
+    def _norm(self, x: bk.TensorRef, rms: bk.TensorRef, gain: bk.TensorRef, dgain: bk.TensorRef) -> None:
+        """Add the gradient that comes through a norm of x to that of x itself."""
+        bk.add_rms_norm_backward(self.h, x, rms, gain, self.x, out=(self.x, self.gain))
+        _add(self.gain, dgain)
+
+
+def _linear_backward(
+    dy: bk.TensorRef, x: bk.TensorRef, weight: bk.TensorRef, dweight: bk.TensorRef, dx: bk.TensorRef
+) -> None:
+    bk.matmul(dy, weight, out=dx)
+    bk.addmm(dweight, transposed(dy), x, out=dweight)
+
+
+def _add(x: bk.TensorRef, to: bk.TensorRef) -> None:
+    bk.add(to, x, out=to)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of the language model: what they learn, and that they repeat bit by bit."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+from baracuda.demo.checkpoint import load, save
+from baracuda.demo.tokenizer import Tokenizer
+from baracuda.demo.training import Evaluator, Schedule
+from demo import small
+
+RUNS = pytest.mark.parametrize(
+    "changes", [{}, {"dropout": 0.2}, {"accumulate": 2}], ids=["plain", "dropout", "accumulate"]
+)
+
+
+def test_learns(library):
+    trainer = small.trainer(library, 150)
+    losses = small.run(trainer, 150)
+    assert losses[0] == pytest.approx(np.log(small.CONFIG.vocabulary), abs=0.3)
+    assert np.mean(losses[-10:]) < 1.4  # the text has log(3) = 1.1 nats a token
+
+
+@RUNS
+def test_two_runs_are_equal(library, changes):
+    first, second = (small.trainer(library, 6, **changes) for _ in range(2))
+    assert small.run(first, 6) == small.run(second, 6)
+    assert small.values(first) == small.values(second)
+
+
+def test_the_seed_changes_the_texts(library):
+    first, second = (small.trainer(library, 6, seed=seed) for seed in (1, 2))
+    assert small.run(first, 3) != small.run(second, 3)
+
+
+def test_dropout_differs_from_step_to_step(library):
+    trainer = small.trainer(library, 6, dropout=0.5)
+    states = []
+    for _ in range(3):
+        trainer.run_step()
+        states.append(bk.download(trainer.dropout.state, library=library).tolist())
+    assert len({tuple(state) for state in states}) == 3
+
+
+@RUNS
+@pytest.mark.parametrize("dtype", [bk.f32, bk.bf16], ids=str)
+def test_a_resumed_run_is_equal(library, tmp_path, changes, dtype):
+    path = tmp_path / "model.safetensors"
+    whole = small.trainer(library, 6, dtype, **changes)
+    losses = small.run(whole, 6)
+    half = small.trainer(library, 6, dtype, **changes)
+    first = small.run(half, 3)
+    save(path, half, Tokenizer([(65, 66)]), first)
+    found = load(path)
+    assert (found.step, found.config, found.schedule, found.dtype) == (3, small.CONFIG, half.schedule, dtype)
+    assert found.tokenizer.merges == [(65, 66)]
+    resumed = small.trainer(library, 6, dtype, **changes)
+    found.restore(resumed)
+    assert found.losses + small.run(resumed, 3) == losses
+    assert small.values(resumed) == small.values(whole)
+
+
+def test_accumulated_batches_are_one_batch(library):
+    """The mean over two batches of three texts is that over one of six."""
+    halves, whole = small.trainer(library, 4, accumulate=2), small.trainer(library, 4, batch=6)
+    assert small.run(halves, 4) == pytest.approx(small.run(whole, 4), rel=1e-5)
+
+
+def test_steps_allocate_nothing_large(library):
+    """After the first step only what uploads and downloads need, not buffers of the model."""
+    trainer = small.trainer(library, 20)
+    small.run(trainer, 3)
+    tracemalloc.start()
+    small.run(trainer, 3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30_000, peak
+
+
+def test_the_rate_rises_and_falls():
+    schedule = Schedule(100, batch=1, length=1, rate=1.0, warmup=10, final_rate=0.1)
+    rates = [schedule.rate_of(step) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == rates[10] == 1.0
+    assert rates[-1] == pytest.approx(0.1, abs=0.001)
+    assert np.all(np.diff(rates[10:]) < 0)
+
+
+def test_every_token_is_evaluated_once(library):
+    """The loss of a text does not depend on the windows, as far as contexts are the same."""
+    trainer = small.trainer(library, 40)
+    small.run(trainer, 40)
+    text = small.text(100)
+    found = Evaluator(trainer.p, 3, 16).losses_of(text)
+    assert found.shape == (99,)
+    assert np.all(found > 0)
+    for start in (0, 8, 16):  # a window alone
+        alone = Evaluator(trainer.p, 1, 16).losses_of(text[start : start + 17])
+        begin = 8 if start else 0
+        np.testing.assert_allclose(found[start + begin : start + 16], alone[begin:], rtol=1e-5)
