@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talks with a language model, or serves it.
+
+    python -m baracuda.serve chat MODEL.gguf
+    python -m baracuda.serve generate MODEL.gguf "Once upon a time"
+    python -m baracuda.serve serve MODEL.gguf --port 8000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+import baracuda as bk
+from baracuda._cli.console import exit_status
+from baracuda.serve.engine import Engine, load
+from baracuda.serve.errors import ModelFileError, RequestError
+from baracuda.serve.request import Options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # many short launches: idle threads must not keep cores busy
+    library = bk.load(backend=options.backend) if options.backend else bk.default_library()
+    start = time.perf_counter()
+    try:
+        engine = load(
+            options.model, library, cache_tokens=options.cache_tokens, batch_invariant=options.batch_invariant
+        )
+        print(f"{engine.name} on {library.backend}, loaded in {time.perf_counter() - start:.1f} s", file=sys.stderr)
+        return int(options.run(engine, options))
+    except (ModelFileError, RequestError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def chat(engine: Engine, options: argparse.Namespace) -> int:
+    """A conversation on the terminal; an empty line or the end of the input ends it."""
+    messages = [{"role": "system", "content": options.system}] if options.system else []
+    while True:
+        try:
+            text = input("> " if sys.stdin.isatty() else "")
+        except (EOFError, KeyboardInterrupt):
+            break
+        if not text.strip():
+            break
+        messages.append({"role": "user", "content": text})
+        answer = _print_answer(engine, engine.chat.encode(messages), options)
+        messages.append({"role": "assistant", "content": answer})
+    return 0
+
+
+def generate(engine: Engine, options: argparse.Namespace) -> int:
+    """The continuation of a text."""
+    prompt = engine.tokenizer.encode(options.prompt)
+    if engine.tokenizer.adds_bos and engine.tokenizer.bos is not None:
+        prompt.insert(0, engine.tokenizer.bos)
+    print(options.prompt, end="", flush=True)
+    _print_answer(engine, prompt, options)
+    return 0
+
+
+def _print_answer(engine: Engine, prompt: list[int], options: argparse.Namespace) -> str:
+    sampling = Options(
+        max_tokens=options.max_tokens, temperature=options.temperature, top_p=options.top_p, top_k=options.top_k,
+        seed=options.seed,
+    )  # fmt: skip
+    text, count, start = "", 0, time.perf_counter()
+    first = start
+    for piece in engine.generate(prompt, sampling):
+        first = time.perf_counter() if not count else first
+        count += len(piece.tokens)
+        text += piece.text
+        print(piece.text, end="", flush=True)
+    seconds = time.perf_counter() - first
+    rate = f"{(count - 1) / seconds:.1f} tokens/s" if count > 1 else "one token"
+    print()
+    print(f"[{len(prompt)} tokens of prompt in {first - start:.2f} s, {count} generated, {rate}]", file=sys.stderr)
+    return text
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m baracuda.serve", description="Talk with a language model.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for run, text in ((chat, "a conversation on the terminal"), (generate, "the continuation of a text")):
+        command = commands.add_parser(run.__name__, help=text)
+        command.set_defaults(run=run)
+        command.add_argument("model", metavar="MODEL.gguf")
+        if run is generate:
+            command.add_argument("prompt")
+        else:
+            command.add_argument("--system", help="the system message")
+        command.add_argument("--max-tokens", type=int, default=256)
+        command.add_argument("--temperature", type=float, default=0.7, help="0 is greedy")
+        command.add_argument("--top-p", type=float, default=0.95)
+        command.add_argument("--top-k", type=int, default=0)
+        command.add_argument("--seed", type=int, default=1)
+        _add_engine_options(command)
+    return parser
+
+
+def _add_engine_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
+    command.add_argument("--cache-tokens", type=int, help="tokens of keys and values for all requests together")
+    command.add_argument(
+        "--batch-invariant", action="store_true", help="a request has the same bits alone and among others"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(main))

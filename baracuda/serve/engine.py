@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A thread that computes requests, and the functions by which others submit and cancel them."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import baracuda as bk
+from baracuda.serve import config, gguf, tokenizer
+from baracuda.serve.chat import ChatTemplate
+from baracuda.serve.model import Limits, Model
+from baracuda.serve.request import Options, Piece
+from baracuda.serve.scheduler import Scheduler
+from baracuda.serve.sequence import Request
+from baracuda.serve.tokenizer import Tokenizer
+from baracuda.serve.weights import Weights
+
+
+class Engine:
+    """A model, its tokenizer, and the thread that runs its scheduler, from the first request until `close`."""
+
+    def __init__(self, name: str, model: Model, tokenizer: Tokenizer, template: str | None) -> None:
+        self.name, self.model, self.tokenizer = name, model, tokenizer
+        self.chat = ChatTemplate(template, tokenizer)
+        self.scheduler = Scheduler(model)
+        self._incoming: list[Request] = []
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def submit(self, prompt: Sequence[int], options: Options, sink: Callable[[Piece], None]) -> Request:
+        """Start a request. `sink` gets its pieces on the engine's thread; RequestError for one that cannot be served."""
+        self.scheduler.check(len(prompt), options.max_tokens)
+        request = Request(prompt, options, self.tokenizer, sink)
+        with self._condition:
+            if self._is_closed:
+                raise RuntimeError("the engine is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="baracuda.serve", daemon=True)
+                self._thread.start()
+            self._incoming.append(request)
+            self._condition.notify()
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Give up a request: its pages are free before the next step."""
+        request.is_cancelled = True
+        with self._condition:
+            self._condition.notify()
+
+    def generate(self, prompt: Sequence[int], options: Options) -> Iterator[Piece]:
+        """The pieces of a request as they come. A caller that stops early cancels it."""
+        pieces: queue.SimpleQueue[Piece] = queue.SimpleQueue()
+        request = self.submit(prompt, options, pieces.put)
+        try:
+            while not request.is_finished or not pieces.empty():
+                piece = pieces.get()
+                if piece.error:
+                    raise RuntimeError(piece.error)
+                yield piece
+                if piece.finish:
+                    break
+        finally:
+            self.cancel(request)
+
+    def close(self) -> None:
+        """End the thread; requests that are not finished fail."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not (self._incoming or self.scheduler.has_work or self._is_closed):
+                    self._condition.wait()
+                incoming, self._incoming = self._incoming, []
+            for request in incoming:
+                self.scheduler.submit(request)
+            if self._is_closed:
+                self.scheduler.fail_all("the server is shutting down")
+                return
+            try:
+                self.scheduler.step()
+            except Exception as error:  # of the library or of the device: requests end, the server lives on
+                self.scheduler.fail_all(f"{type(error).__name__}: {error}")
+
+
+def load(
+    path: str | os.PathLike[str], library: bk.Library | None = None, *, cache_tokens: int | None = None,
+    step_tokens: int = 256, sequences: int = 64, batch_invariant: bool = False,
+) -> Engine:  # fmt: skip
+    """An engine for a GGUF file. `cache_tokens` of keys and values are kept for all requests together."""
+    library = library or bk.default_library()
+    file = gguf.read(path)
+    words = tokenizer.from_gguf(file.metadata)
+    described = config.from_gguf(file.metadata, len(words))
+    tokens = cache_tokens or min(4 * described.context, 32768)
+    limits = Limits(pages=-(-tokens // Limits.page_size), tokens=max(step_tokens, sequences), sequences=sequences)
+    model = Model(described, Weights(file.tensors, library), limits, library, batch_invariant=batch_invariant)
+    name = file.metadata.get("general.name") or os.path.splitext(os.path.basename(path))[0]
+    return Engine(name, model, words, file.metadata.get("tokenizer.chat_template"))
