@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Talks with a language model, or serves it.
 
-    python -m baracuda.serve chat MODEL.gguf
-    python -m baracuda.serve generate MODEL.gguf "Once upon a time"
-    python -m baracuda.serve serve MODEL.gguf --port 8000
+python -m baracuda.serve chat MODEL.gguf
+python -m baracuda.serve generate MODEL.gguf "Once upon a time"
+python -m baracuda.serve serve MODEL.gguf --port 8000
 """
 
 from __future__ import annotations
@@ -62,6 +62,17 @@ def generate(engine: Engine, options: argparse.Namespace) -> int:
     return 0
 
 
+def serve(engine: Engine, options: argparse.Namespace) -> int:
+    """The HTTP server."""
+    try:
+        from baracuda.serve import http
+    except ImportError as error:
+        print(f"error: {error}; the server needs `pip install baracuda[serve]`", file=sys.stderr)
+        return 1
+    http.run(engine, options.host, options.port)
+    return 0
+
+
 def _print_answer(engine: Engine, prompt: list[int], options: argparse.Namespace) -> str:
     sampling = Options(
         max_tokens=options.max_tokens, temperature=options.temperature, top_p=options.top_p, top_k=options.top_k,
@@ -98,6 +109,12 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--top-k", type=int, default=0)
         command.add_argument("--seed", type=int, default=1)
         _add_engine_options(command)
+    command = commands.add_parser("serve", help="an HTTP server with OpenAI's API")
+    command.set_defaults(run=serve)
+    command.add_argument("model", metavar="MODEL.gguf")
+    command.add_argument("--host", default="127.0.0.1")
+    command.add_argument("--port", type=int, default=8000)
+    _add_engine_options(command)
     return parser
 
 

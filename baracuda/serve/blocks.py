@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GGUF's tensor formats, and their values by NumPy.
 
-A block of q4_0 or q8_0 has values d q of one scale d, a block of q4_1 d q + m; d and m are f16. The low nibbles of 4-bit
-blocks are the first half of the block, the high nibbles the second.
+A block of q4_0 or q8_0 has values d q of one scale d, a block of q4_1 d q + m; d and m are f16. The low nibbles of a
+4-bit block are its first half, the high nibbles the second.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _blocks(data: Array, size: int) -> Array:
 
 
 def _f16(blocks: Array, at: int) -> Array:
-    return np.ascontiguousarray(blocks[:, at : at + 2]).view("<f2").astype(np.float32)
+    return _decode_f16(blocks[:, at : at + 2])
 
 
 def _nibbles(packed: Array) -> Array:
@@ -41,7 +41,7 @@ def _nibbles(packed: Array) -> Array:
 
 
 def _decode_f32(data: Array) -> Array:
-    return np.ascontiguousarray(data).view("<f4").astype(np.float32)
+    return np.ascontiguousarray(data).view("<f4").astype(np.float32, copy=False)
 
 
 def _decode_f16(data: Array) -> Array:
@@ -49,22 +49,26 @@ def _decode_f16(data: Array) -> Array:
 
 
 def _decode_bf16(data: Array) -> Array:
-    return (np.ascontiguousarray(data).view("<u2").astype(np.uint32) << 16).view(np.float32)
+    values: Array = (np.ascontiguousarray(data).view("<u2").astype(np.uint32) << 16).view(np.float32)
+    return values
 
 
 def _decode_q4_0(data: Array) -> Array:
     blocks = _blocks(data, 18)
-    return (_f16(blocks, 0) * (_nibbles(blocks[:, 2:]) - 8)).reshape(len(data), -1)
+    values: Array = _f16(blocks, 0) * (_nibbles(blocks[:, 2:]) - 8)
+    return values.reshape(len(data), -1)
 
 
 def _decode_q4_1(data: Array) -> Array:
     blocks = _blocks(data, 20)
-    return (_f16(blocks, 0) * _nibbles(blocks[:, 4:]) + _f16(blocks, 2)).reshape(len(data), -1)
+    values: Array = _f16(blocks, 0) * _nibbles(blocks[:, 4:]) + _f16(blocks, 2)
+    return values.reshape(len(data), -1)
 
 
 def _decode_q8_0(data: Array) -> Array:
     blocks = _blocks(data, 34)
-    return (_f16(blocks, 0) * blocks[:, 2:].view(np.int8)).reshape(len(data), -1)
+    values: Array = _f16(blocks, 0) * blocks[:, 2:].view(np.int8)
+    return values.reshape(len(data), -1)
 
 
 # By GGML type id.

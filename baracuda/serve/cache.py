@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of the KV cache: which are free, which hold a prefix that a later request may reuse, and who shares them.
 
-A full page is known by its tokens and those before it: its key is (key of the page before it, its tokens), so that equal
+A full page is known by its tokens and those before it: its key is (the page before it, its tokens), so that equal
 prefixes find equal pages (vLLM's prefix caching, Kwon et al. 2023; a chain of pages in place of SGLang's radix tree).
 A page has a count of sequences that use it. A known page without users keeps its contents until it is needed: the one
 that was given back first is overwritten first.

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import baracuda as bk
@@ -18,6 +20,12 @@ from baracuda.serve.sequence import Request
 from baracuda.serve.tokenizer import Tokenizer
 from baracuda.serve.weights import Weights
 
+MAX_WAITING = 1024  # requests
+
+
+class BusyError(RuntimeError):
+    """More requests wait than the engine keeps."""
+
 
 class Engine:
     """A model, its tokenizer, and the thread that runs its scheduler, from the first request until `close`."""
@@ -26,24 +34,34 @@ class Engine:
         self.name, self.model, self.tokenizer = name, model, tokenizer
         self.chat = ChatTemplate(template, tokenizer)
         self.scheduler = Scheduler(model)
+        self.started = int(time.time())
         self._incoming: list[Request] = []
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def submit(self, prompt: Sequence[int], options: Options, sink: Callable[[Piece], None]) -> Request:
-        """Start a request. `sink` gets its pieces on the engine's thread; RequestError for one that cannot be served."""
-        self.scheduler.check(len(prompt), options.max_tokens)
-        request = Request(prompt, options, self.tokenizer, sink)
+    def submit_all(
+        self, given: Sequence[tuple[Sequence[int], Options]], sink: Callable[[int, Piece], None]
+    ) -> list[Request]:
+        """Start requests of a prompt and options each. `sink` gets an index and a piece on the engine's thread.
+
+        RequestError if one cannot be served, BusyError if too many wait: none is started then.
+        """
+        for prompt, options in given:
+            self.scheduler.check(len(prompt), options.max_tokens)
+        requests = [
+            Request(prompt, options, self.tokenizer, functools.partial(sink, index))
+            for index, (prompt, options) in enumerate(given)
+        ]
         with self._condition:
-            if self._is_closed:
-                raise RuntimeError("the engine is closed")
+            if self._is_closed or len(self._incoming) + len(self.scheduler.waiting) + len(requests) > MAX_WAITING:
+                raise BusyError("the server is shutting down" if self._is_closed else "too many requests wait")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="baracuda.serve", daemon=True)
                 self._thread.start()
-            self._incoming.append(request)
+            self._incoming += requests
             self._condition.notify()
-        return request
+        return requests
 
     def cancel(self, request: Request) -> None:
         """Give up a request: its pages are free before the next step."""
@@ -54,17 +72,24 @@ class Engine:
     def generate(self, prompt: Sequence[int], options: Options) -> Iterator[Piece]:
         """The pieces of a request as they come. A caller that stops early cancels it."""
         pieces: queue.SimpleQueue[Piece] = queue.SimpleQueue()
-        request = self.submit(prompt, options, pieces.put)
+        (request,) = self.submit_all([(prompt, options)], lambda _, piece: pieces.put(piece))
         try:
-            while not request.is_finished or not pieces.empty():
+            piece = Piece("")
+            while not piece.finish:
                 piece = pieces.get()
                 if piece.error:
                     raise RuntimeError(piece.error)
                 yield piece
-                if piece.finish:
-                    break
         finally:
             self.cancel(request)
+
+    def state(self) -> dict[str, int]:
+        """How busy the engine is."""
+        scheduler = self.scheduler
+        return {
+            "running": len(scheduler.running), "waiting": len(scheduler.waiting) + len(self._incoming),
+            "pages": scheduler.pool.count, "used_pages": scheduler.pool.used, "preempted": scheduler.preempted,
+        }  # fmt: skip
 
     def close(self) -> None:
         """End the thread; requests that are not finished fail."""

@@ -38,7 +38,7 @@ class Limits:
 
 @dataclasses.dataclass
 class Chunk:
-    """Tokens of a sequence that a step computes: the cache has `start` tokens of it already, in the first of `pages`."""
+    """Tokens of a sequence that a step computes: the cache has `start` tokens before them, in the first of `pages`."""
 
     tokens: Sequence[int]
     start: int
@@ -49,10 +49,8 @@ class Chunk:
 @dataclasses.dataclass(frozen=True)
 class Layer:
     attention_norm: bk.TensorRef
-    q: Matrix
-    k: Matrix
-    v: Matrix
-    biases: tuple[bk.TensorRef, ...]  # of q, k and v, or none
+    projections: tuple[Matrix, ...]  # to q, k and v
+    biases: tuple[bk.TensorRef, ...]  # of them, or none
     o: Matrix
     mlp_norm: bk.TensorRef
     up: Matrix  # the rows of the linear half, then those of the gate
@@ -82,7 +80,7 @@ class Model:
             self.layers.append(
                 Layer(
                     weights.vector(f"{of}attn_norm.weight", c.width),
-                    *(weights.matrix(f"{of}attn_{x}.weight", shape=(n, c.width)) for x, n in widths.items()),
+                    tuple([weights.matrix(f"{of}attn_{x}.weight", shape=(n, c.width)) for x, n in widths.items()]),
                     tuple([weights.vector(f"{of}attn_{x}.bias", n) for x, n in widths.items() if has_biases]),
                     weights.matrix(f"{of}attn_output.weight", shape=(c.width, q)),
                     weights.vector(f"{of}ffn_norm.weight", c.width),
@@ -144,7 +142,7 @@ class Model:
     def _attend(self, layer: Layer, batch: _Batch, rows: dict[str, bk.TensorRef]) -> None:
         """The attention of a layer, into rows["branch"]."""
         c, n = self.config, rows["h"].shape[0]
-        for matrix, name in ((layer.q, "q"), (layer.k, "k"), (layer.v, "v")):
+        for name, matrix in zip("qkv", layer.projections):
             self._multiply(matrix, rows["h"], rows[name])
         for name, bias in zip("qkv", layer.biases):
             bk.add(rows[name], bias, out=rows[name])

@@ -42,7 +42,8 @@ class Scheduler:
             raise RequestError("the prompt has no tokens", "prompt")
         if prompt_length + max_tokens > self.longest:
             raise RequestError(
-                f"{prompt_length} tokens of prompt and max_tokens {max_tokens} are more than {self.longest}, the context",
+                f"max_tokens is {max_tokens}, which with the {prompt_length} tokens of the prompt is more than the "
+                f"{self.longest} tokens that fit",
                 "max_tokens",
             )
 
@@ -154,5 +155,3 @@ class Scheduler:
             before = request.pages[at - 1] if at else -1
             self.pool.learn(request.pages[at], before, request.tokens[at * size : (at + 1) * size])
             request.known += 1
-
-

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import heapq
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ _KNOWN_PIECES = 1 << 16  # of the cache
 
 
 def byte_letters() -> list[str]:
-    """The letter that stands for each byte in the strings of tokens: itself if it is printable, else one from 256 on."""
+    """The letter of each byte in the strings of tokens: itself if it is printable, else one from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAC + 1), *range(0xAE, 0xFF + 1)]
     others = iter(range(256, 512))
     return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
@@ -92,11 +93,12 @@ class Tokenizer:
             found += tokens
 
     def _merge(self, parts: list[str]) -> list[int]:
-        """Merge the first pair of lowest rank until none is known, in O(n log n): a heap of pairs over a linked list."""
+        """Merge the first pair of lowest rank until none is known: a heap of pairs over a list, O(n log n)."""
         n = len(parts)
         after = [*range(1, n), -1]
         before = list(range(-1, n - 1))
-        heap = [(rank, at, pair) for at, pair in enumerate(zip(parts, parts[1:])) if (rank := self.ranks.get(pair, -1)) >= 0]
+        pairs = itertools.pairwise(parts)
+        heap = [(self.ranks[pair], at, pair) for at, pair in enumerate(pairs) if pair in self.ranks]
         heapq.heapify(heap)
         while heap:
             _, at, pair = heapq.heappop(heap)
@@ -141,9 +143,12 @@ def from_gguf(metadata: dict[str, Any]) -> Tokenizer:
     if not tokens:
         raise ModelFileError("the file has no tokenizer.ggml.tokens")
     types = metadata.get("tokenizer.ggml.token_type", [])
-    merges = [tuple(pair.split(" ", 1)) for pair in metadata.get("tokenizer.ggml.merges", [])]
+    merges = [
+        (first, second) for first, _, second in (m.partition(" ") for m in metadata.get("tokenizer.ggml.merges", []))
+    ]
     specials = [number for number, kind in enumerate(types) if kind in (CONTROL, USER_DEFINED)]
-    ends = {metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("eos", "eot", "eom")} - {None}
+    names = [f"tokenizer.ggml.{name}_token_id" for name in ("eos", "eot", "eom")]
+    ends = [int(metadata[name]) for name in names if name in metadata]
     bos = metadata.get("tokenizer.ggml.bos_token_id")
     for number in [*ends, *([] if bos is None else [bos])]:
         if not 0 <= number < len(tokens):
