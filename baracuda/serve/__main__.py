@@ -80,11 +80,11 @@ def _print_answer(engine: Engine, prompt: list[int], options: argparse.Namespace
     )  # fmt: skip
     text, count, start = "", 0, time.perf_counter()
     first = start
-    for piece in engine.generate(prompt, sampling):
+    for delta in engine.generate(prompt, sampling):
         first = time.perf_counter() if not count else first
-        count += len(piece.tokens)
-        text += piece.text
-        print(piece.text, end="", flush=True)
+        count += len(delta.tokens)
+        text += delta.text
+        print(delta.text, end="", flush=True)
     seconds = time.perf_counter() - first
     rate = f"{(count - 1) / seconds:.1f} tokens/s" if count > 1 else "one token"
     print()

@@ -22,7 +22,7 @@ _DEFAULT_SYSTEM = re.compile(r"<\|im_start\|>system(?:\\n|\n)([^'\"{}]*?)<\|im_e
 
 
 class ChatTemplate:
-    """Turns messages, each a mapping of `role` and `content`, into token ids."""
+    """Converts messages, each a mapping of `role` and `content`, into token ids."""
 
     def __init__(self, source: str | None, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -44,8 +44,8 @@ def _chatml(default_system: str | None) -> Callable[[Sequence[Message]], str]:
         before: list[Message] = []
         if default_system is not None and messages[0]["role"] != "system":
             before = [{"role": "system", "content": default_system}]
-        turns = [f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>\n" for each in [*before, *messages]]
-        return "".join(turns) + "<|im_start|>assistant\n"
+        rendered = [f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>\n" for each in [*before, *messages]]
+        return "".join(rendered) + "<|im_start|>assistant\n"
 
     return render
 

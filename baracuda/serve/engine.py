@@ -14,7 +14,7 @@ import baracuda as bk
 from baracuda.serve import config, gguf, tokenizer
 from baracuda.serve.chat import ChatTemplate
 from baracuda.serve.model import Limits, Model
-from baracuda.serve.request import Options, Piece
+from baracuda.serve.request import Delta, Options
 from baracuda.serve.scheduler import Scheduler
 from baracuda.serve.sequence import Request
 from baracuda.serve.tokenizer import Tokenizer
@@ -41,9 +41,9 @@ class Engine:
         self._is_closed = False
 
     def submit_all(
-        self, given: Sequence[tuple[Sequence[int], Options]], sink: Callable[[int, Piece], None]
+        self, given: Sequence[tuple[Sequence[int], Options]], sink: Callable[[int, Delta], None]
     ) -> list[Request]:
-        """Start requests of a prompt and options each. `sink` gets an index and a piece on the engine's thread.
+        """Start requests of a prompt and options each. `sink` gets an index and a delta on the engine's thread.
 
         RequestError if one cannot be served, BusyError if too many wait: none is started then.
         """
@@ -69,17 +69,17 @@ class Engine:
         with self._condition:
             self._condition.notify()
 
-    def generate(self, prompt: Sequence[int], options: Options) -> Iterator[Piece]:
-        """The pieces of a request as they come. A caller that stops early cancels it."""
-        pieces: queue.SimpleQueue[Piece] = queue.SimpleQueue()
-        (request,) = self.submit_all([(prompt, options)], lambda _, piece: pieces.put(piece))
+    def generate(self, prompt: Sequence[int], options: Options) -> Iterator[Delta]:
+        """The deltas of a request as they come. A caller that stops early cancels it."""
+        deltas: queue.SimpleQueue[Delta] = queue.SimpleQueue()
+        (request,) = self.submit_all([(prompt, options)], lambda _, delta: deltas.put(delta))
         try:
-            piece = Piece("")
-            while not piece.finish:
-                piece = pieces.get()
-                if piece.error:
-                    raise RuntimeError(piece.error)
-                yield piece
+            delta = Delta("")
+            while not delta.finish:
+                delta = deltas.get()
+                if delta.error:
+                    raise RuntimeError(delta.error)
+                yield delta
         finally:
             self.cancel(request)
 

@@ -22,7 +22,7 @@ from baracuda.serve import protocol
 from baracuda.serve.engine import BusyError, Engine
 from baracuda.serve.errors import RequestError
 from baracuda.serve.protocol import Answer, Job
-from baracuda.serve.request import Piece
+from baracuda.serve.request import Delta
 
 MAX_BODY = 8 << 20  # bytes
 CLIENT_LEFT = 499  # the status in logs; nobody reads it
@@ -119,15 +119,15 @@ class _Service:
             for index in range(len(answers)):
                 if job.is_chat or job.echo:
                     yield _event(protocol.chunk(job, self.name, index, job.echo or "", tokenizer, is_first=True))
-            async for index, piece in running.pieces():
-                if piece.error:
-                    yield _event(_error_body(piece.error, "server_error"))
+            async for index, delta in running.deltas():
+                if delta.error:
+                    yield _event(_error_body(delta.error, "server_error"))
                     return
-                _extend(answers[index], piece)
-                if piece.text or piece.finish or piece.logprobs:
+                _extend(answers[index], delta)
+                if delta.text or delta.finish or delta.logprobs:
                     yield _event(
                         protocol.chunk(
-                            job, self.name, index, piece.text, tokenizer, logprobs=piece.logprobs, finish=piece.finish
+                            job, self.name, index, delta.text, tokenizer, logprobs=delta.logprobs, finish=delta.finish
                         )
                     )
             if job.has_usage:
@@ -138,16 +138,16 @@ class _Service:
 
 
 class _Running:
-    """The requests of a job, whose pieces come from the engine's thread."""
+    """The requests of a job, whose deltas come from the engine's thread."""
 
     def __init__(self, engine: Engine, job: Job) -> None:
         self._engine = engine
-        self._queue: asyncio.Queue[tuple[int, Piece]] = asyncio.Queue()
+        self._queue: asyncio.Queue[tuple[int, Delta]] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
-        def sink(index: int, piece: Piece) -> None:
+        def sink(index: int, delta: Delta) -> None:
             try:
-                loop.call_soon_threadsafe(self._queue.put_nowait, (index, piece))
+                loop.call_soon_threadsafe(self._queue.put_nowait, (index, delta))
             except RuntimeError:  # the loop is closed: the server is going away
                 return
 
@@ -157,13 +157,13 @@ class _Running:
     def reused(self) -> int:
         return sum([request.reused for request in self.requests])
 
-    async def pieces(self) -> AsyncIterator[tuple[int, Piece]]:
-        """Index and piece of each choice, until all have finished."""
+    async def deltas(self) -> AsyncIterator[tuple[int, Delta]]:
+        """Index and delta of each choice, until all have finished."""
         left = len(self.requests)
         while left:
-            index, piece = await self._queue.get()
-            left -= piece.finish is not None
-            yield index, piece
+            index, delta = await self._queue.get()
+            left -= delta.finish is not None
+            yield index, delta
 
     def cancel(self) -> None:
         for request in self.requests:
@@ -171,19 +171,19 @@ class _Running:
 
 
 async def _collect(running: _Running, answers: Sequence[Answer]) -> str | None:
-    """Gather all pieces; the text of an error, or None."""
-    async for index, piece in running.pieces():
-        if piece.error:
-            return piece.error
-        _extend(answers[index], piece)
+    """Gather all deltas; the text of an error, or None."""
+    async for index, delta in running.deltas():
+        if delta.error:
+            return delta.error
+        _extend(answers[index], delta)
     return None
 
 
-def _extend(answer: Answer, piece: Piece) -> None:
-    answer.text += piece.text
-    answer.tokens += len(piece.tokens)
-    answer.logprobs += piece.logprobs
-    answer.finish = piece.finish
+def _extend(answer: Answer, delta: Delta) -> None:
+    answer.text += delta.text
+    answer.tokens += len(delta.tokens)
+    answer.logprobs += delta.logprobs
+    answer.finish = delta.finish
 
 
 async def _left(request: Request) -> None:

@@ -112,8 +112,8 @@ class Model:
         lengths = [len(chunk.tokens) for chunk in chunks]
         n = sum(lengths)
         tokens = self._upload(np.concatenate([chunk.tokens for chunk in chunks]))
-        places = np.concatenate([np.arange(c.start, c.start + m) for c, m in zip(chunks, lengths)])
-        batch = _Batch(self, chunks, lengths, self._upload(places))
+        positions = np.concatenate([np.arange(c.start, c.start + m) for c, m in zip(chunks, lengths)])
+        batch = _Batch(self, chunks, lengths, self._upload(positions))
         rows = {name: _rows(buffer, n) for name, buffer in self._rows.items()}
         x, h, branch = rows["x"], rows["h"], rows["branch"]
         for table, name in ((self._cos, "cos"), (self._sin, "sin")):

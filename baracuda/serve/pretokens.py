@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pre-tokenisation: the pieces of a text that byte pair encoding works on, by the rules of the models' tokenizers.
+"""Pre-tokenisation: the pretokens of a text that byte pair encoding works on, by the rules of the models' tokenizers.
 
 The rules are regular expressions with the Unicode classes L (letters), N (numbers) and White_Space, which Python's `re`
 does not have; they are spelled out as ranges from unicodedata, once.
@@ -25,9 +25,9 @@ _LLAMA3 = (
     r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n{L}{N}]?[{L}]+|[{N}]{{1,%d}}"
     r"| ?[^{S}{L}{N}]+[\r\n]*|[{S}]*[\r\n]+|[{S}]+(?![^{S}])|[{S}]+"
 )
-DIGITS = r"[{N}]|[^{N}]+"  # every digit is a piece
+DIGITS = r"[{N}]|[^{N}]+"  # every digit is a pretoken
 
-# Rules by the names in GGUF's tokenizer.ggml.pre: each splits the pieces of the rule before it.
+# Rules by the names in GGUF's tokenizer.ggml.pre: each splits the pretokens of the rule before it.
 RULES = {
     "default": (GPT2,), "gpt-2": (GPT2,), "smollm": (DIGITS, GPT2), "starcoder": (DIGITS, GPT2),
     "refact": (DIGITS, GPT2), "command-r": (DIGITS, GPT2), "codeshell": (DIGITS, GPT2),
@@ -36,16 +36,16 @@ RULES = {
 
 
 def splitter(name: str) -> Callable[[str], list[str]]:
-    """The function that splits a text by the rules of a name; the pieces are the whole text."""
+    """The function that splits a text by the rules of a name; the pretokens are the whole text."""
     if name not in RULES:
         raise ModelFileError(f"the pre-tokenizer {name!r} is not served, known are {', '.join(RULES)}")
     patterns = [_compiled(rule) for rule in RULES[name]]
 
     def split(text: str) -> list[str]:
-        pieces: Iterable[str] = [text]
+        pretokens: Iterable[str] = [text]
         for pattern in patterns:
-            pieces = [found for piece in pieces for found in pattern.findall(piece)]
-        return list(pieces)
+            pretokens = [found for pretoken in pretokens for found in pattern.findall(pretoken)]
+        return list(pretokens)
 
     return split
 

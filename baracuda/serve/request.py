@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request asks of the sampler, checked; and what comes back, piece by piece."""
+"""What a request asks of the sampler, checked; and what it gets, step by step."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class Logprob:
 
 
 @dataclasses.dataclass(frozen=True)
-class Piece:
-    """What a step adds to the text of a request. `finish` is "stop", "length" or "error" with the last piece."""
+class Delta:
+    """What a step adds to the text of a request. `finish` is "stop", "length" or "error" with the last delta."""
 
     text: str
     tokens: tuple[int, ...] = ()

@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 
-from baracuda.serve.request import Logprob, Options, Piece
+from baracuda.serve.request import Delta, Logprob, Options
 from baracuda.serve.tokenizer import TextStream, Tokenizer
 
 _numbers = itertools.count()
@@ -17,7 +17,7 @@ class Request:
     """`tokens` are the prompt's and then the generated ones; the cache has `computed` of them, in `pages`."""
 
     def __init__(
-        self, prompt: Sequence[int], options: Options, tokenizer: Tokenizer, sink: Callable[[Piece], None]
+        self, prompt: Sequence[int], options: Options, tokenizer: Tokenizer, sink: Callable[[Delta], None]
     ) -> None:
         self.number = next(_numbers)  # order of arrival
         self.tokens = list(prompt)
@@ -49,21 +49,21 @@ class Request:
         text, is_stopped = self._stop.add(self._stream.add(token))
         if is_stopped:
             self.is_finished = True
-            self._sink(Piece(text, (token,), logprobs, "stop"))
+            self._sink(Delta(text, (token,), logprobs, "stop"))
         elif self.generated >= self.options.max_tokens:
             self._finish("length", text, (token,), logprobs)
         else:
-            self._sink(Piece(text, (token,), logprobs))
+            self._sink(Delta(text, (token,), logprobs))
 
     def fail(self, message: str) -> None:
         self.is_finished = True
-        self._sink(Piece("", finish="error", error=message))
+        self._sink(Delta("", finish="error", error=message))
 
     def _finish(self, reason: str, text: str, tokens: tuple[int, ...], logprobs: tuple[Logprob, ...]) -> None:
         more, is_stopped = self._stop.add(self._stream.finish())
         rest = "" if is_stopped else self._stop.finish()
         self.is_finished = True
-        self._sink(Piece(text + more + rest, tokens, logprobs, "stop" if is_stopped else reason))
+        self._sink(Delta(text + more + rest, tokens, logprobs, "stop" if is_stopped else reason))
 
 
 class StopStrings:

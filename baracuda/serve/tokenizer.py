@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Byte-level byte pair encoding (Sennrich, Haddow and Birch 2016; bytes as GPT-2 writes them), from a model's metadata.
 
-A text is cut at special tokens, then into pieces by the pre-tokenizer; of a piece's bytes the adjacent pair with the
-lowest rank is merged until no pair is known. Special tokens that a text from outside happens to spell are not taken as
-such: only `encode(..., specials=True)` knows them, and `guard` marks text that it must leave alone.
+A text is cut at special tokens, then into pretokens by the rules of the model; of a pretoken's bytes the adjacent pair
+with the lowest rank is merged until no pair is known. Bytes for which the model has no token are dropped. A text
+from outside may spell special tokens: only `encode(..., specials=True)` takes them as such, and `guard` marks text that
+it must leave alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from baracuda.serve.pretokens import splitter
 
 CONTROL, USER_DEFINED = 3, 4  # types of special tokens in GGUF
 GUARD = "\ufdd0"  # a noncharacter, which texts do not have: it separates what must not be read as a special token
-_KNOWN_PIECES = 1 << 16  # of the cache
+_KNOWN_PRETOKENS = 1 << 16  # of the cache
 
 
 def byte_letters() -> list[str]:
@@ -84,12 +85,12 @@ class Tokenizer:
         return b"".join(kept).decode("utf-8", "replace")
 
     def _encode_text(self, text: str, found: list[int]) -> None:
-        for piece in self._split(text.replace(GUARD, "")):
-            tokens = self._known.get(piece)
+        for pretoken in self._split(text.replace(GUARD, "")):
+            tokens = self._known.get(pretoken)
             if tokens is None:
-                tokens = self._merge([self._letters[byte] for byte in piece.encode("utf-8", "replace")])
-                if len(self._known) < _KNOWN_PIECES:
-                    self._known[piece] = tokens
+                tokens = self._merge([self._letters[byte] for byte in pretoken.encode("utf-8", "replace")])
+                if len(self._known) < _KNOWN_PRETOKENS:
+                    self._known[pretoken] = tokens
             found += tokens
 
     def _merge(self, parts: list[str]) -> list[int]:
