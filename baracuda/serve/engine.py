@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import baracuda as bk
 from baracuda.serve import config, gguf, tokenizer
 from baracuda.serve.chat import ChatTemplate
+from baracuda.serve.errors import RequestError
 from baracuda.serve.model import Limits, Model
 from baracuda.serve.request import Delta, Options
 from baracuda.serve.scheduler import Scheduler
@@ -49,6 +50,11 @@ class Engine:
         """
         for prompt, options in given:
             self.scheduler.check(len(prompt), options.max_tokens)
+            for token, _ in options.logit_bias:
+                if token >= len(self.tokenizer):
+                    raise RequestError(
+                        f"logit_bias has token {token}, must be below {len(self.tokenizer)}", "logit_bias"
+                    )
         requests = [
             Request(prompt, options, self.tokenizer, functools.partial(sink, index))
             for index, (prompt, options) in enumerate(given)
