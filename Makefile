@@ -230,9 +230,10 @@ UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
 IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
-# Attention multiplies with the CPU microkernels of gemm.
+# Attention multiplies with the CPU microkernels of gemm, experts with its driver too.
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
-NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU))
+MOE_CPU := $(if $(filter moe moe.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
+NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU) $(MOE_CPU))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
                  $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) $(OUT)/fibers/obj/core/abi/library.o
@@ -375,7 +376,7 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
-             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
+             $(wildcard include/baracuda/* baracuda/jax/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/attention/*.[ch]* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
 lint: $(VENV_READY) bindings ## ruff, mypy, the word list and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .

@@ -65,17 +65,26 @@ from baracuda.errors import (
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
+    AffineKind,
     ArchSku,
     ArgReduceKind,
     AttentionKind,
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CodeBook,
     CrossEntropyTargetKind,
     DenseLayout,
+    DynamicRangeMode,
+    DynamicRangeScope,
     EmbeddingBagMode,
     EmbeddingKind,
     EpilogueKind,
+    ExpertGroupScore,
+    ExpertScoring,
+    FloatFormat,
+    FloatQuantizeKind,
+    Fp8Scaling,
     GatedActivationKind,
     ImageKind,
     IndexingKind,
@@ -83,17 +92,23 @@ from baracuda.kinds import (
     LossKind,
     LossReduction,
     MathPrecision,
+    MoeKind,
+    MxFormat,
     NormalizationKind,
     OpCategory,
     PadMode,
     PerRowSampler,
     QuantileInterpolation,
+    QuantizeKind,
     RandomKind,
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
+    RoutingKind,
     SamplerKind,
     SamplingKind,
+    ScaleLayout,
+    ScaleRule,
     ScalingKind,
     ScanKind,
     ScatterReduction,
@@ -106,6 +121,7 @@ from baracuda.kinds import (
 )
 from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
 from baracuda.plan import Plan
+from baracuda.quantize.formats import GgufBlockFormat
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
@@ -123,6 +139,7 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
+    from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
     from baracuda.loss.fused import (
@@ -143,6 +160,13 @@ if TYPE_CHECKING:
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
     )
+    from baracuda.quantize.affine import *  # noqa: F403
+    from baracuda.quantize.linear_plans import QuantizedLinearArgs as QuantizedLinearArgs
+    from baracuda.quantize.linear_plans import QuantizedLinearDescriptor as QuantizedLinearDescriptor
+    from baracuda.quantize.linear_plans import QuantizedLinearPlan as QuantizedLinearPlan
+    from baracuda.quantize.linear_plans import SmoothQuantLinearArgs as SmoothQuantLinearArgs
+    from baracuda.quantize.linear_plans import SmoothQuantLinearDescriptor as SmoothQuantLinearDescriptor
+    from baracuda.quantize.linear_plans import SmoothQuantLinearPlan as SmoothQuantLinearPlan
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -200,6 +224,10 @@ _OPS = {
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
     "attention.hyper_connections": "HyperConnection",
+    "experts.plans": (
+        "MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"
+    ),
+    "experts.products": "Moe",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -251,6 +279,21 @@ _OPS = {
     "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
+    "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.affine_plans": (
+        "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
+        "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "
+        "DequantizePerChannelBackward FakeQuantizePerChannel FakeQuantizePerChannelBackward FakeQuantizeLearnable "
+        "FakeQuantizeLearnableBackward QuantizePerToken QuantizePerTokenBackward DequantizePerToken "
+        "DequantizePerTokenBackward QuantizePerGroup QuantizePerGroupBackward DequantizePerGroup "
+        "DequantizePerGroupBackward DynamicRangeQuantize"
+    ),
+    "quantize.integer_plans": "W8A8Linear QuantizedLinearCodes MatmulInteger QLinearMatmul",
+    "quantize.floats": (
+        "EncodeFloats DecodeFloats QuantizeMx DequantizeMx SwizzleScales Quantize4Bit Dequantize4Bit Gemv4Bit "
+        "Quantize8BitBlocks Dequantize8BitBlocks QuantizeFp8 DequantizeFp8"
+    ),
+    "quantize.nf4": "Nf4Dequantize Nf4Mmvq Nf4MmvqMultiM",
     "reduce.axes": "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes",
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
@@ -297,6 +340,7 @@ _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
+_LAZY |= {word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"
@@ -325,6 +369,19 @@ _LAZY |= dict.fromkeys(
         "scaled_dot_product_attention_backward",
     ),
     "attention.functions",
+)
+_LAZY["moe"] = "experts.functions"
+_LAZY |= dict.fromkeys(
+    (
+        "dequantize_linear",
+        "dynamic_quantize_linear",
+        "fake_quantize",
+        "matmul_integer",
+        "qlinear_matmul",
+        "quantize_linear",
+        "quantized_linear",
+    ),
+    "quantize.affine",
 )
 _LAZY |= dict.fromkeys(
     (
@@ -394,6 +451,7 @@ __all__ = [
     *_LAZY,
     *_MODULES,
     "ActivationKind",
+    "AffineKind",
     "ArchSku",
     "ArgReduceKind",
     "AttentionKind",
@@ -401,18 +459,27 @@ __all__ = [
     "BaracudaError",
     "BinaryCmpKind",
     "BinaryKind",
+    "CodeBook",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",
+    "DynamicRangeMode",
+    "DynamicRangeScope",
     "Descriptor",
     "ElementKind",
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
     "ExportError",
+    "FloatFormat",
+    "FloatQuantizeKind",
+    "Fp8Scaling",
     "GatedActivationKind",
+    "GgufBlockFormat",
     "ImageKind",
+    "ExpertGroupScore",
+    "ExpertScoring",
     "IndexingKind",
     "IndexOutOfRangeError",
     "InternalError",
@@ -425,6 +492,8 @@ __all__ = [
     "LossReduction",
     "MathPrecision",
     "MisalignedOperandError",
+    "MxFormat",
+    "MoeKind",
     "NormalizationKind",
     "OpCategory",
     "PadMode",
@@ -433,9 +502,13 @@ __all__ = [
     "PlanPreference",
     "PrecisionGuarantee",
     "QuantileInterpolation",
+    "QuantizeKind",
     "RotaryPairing",
     "SamplerKind",
+    "RoutingKind",
     "SamplingKind",
+    "ScaleLayout",
+    "ScaleRule",
     "ScalingKind",
     "ScanKind",
     "ScatterReduction",

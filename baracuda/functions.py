@@ -162,7 +162,9 @@ _ANNOTATIONS = {
     **dict.fromkeys((*FLAGS, "backend"), "bool"), "shared": "int | None", "fill_bits": "float",
     **dict.fromkeys(("max_nz", "max_selected", "max_target_len", "max_unique"), "int | None"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int | Sequence[int] | None"),
-    "interpolation": "str | QuantileInterpolation",
+    "interpolation": "str | QuantileInterpolation", "scoring": "str | ExpertScoring",
+    "group_score": "str | ExpertGroupScore",
+    "format": "str | int | GgufBlockFormat",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
@@ -345,6 +347,7 @@ _SHAPES = {
     "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices, the others broadcast.",
     "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, "
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
+    "codes": "Codes and scales are row-major; a result has the leading axes of its array where there are rows.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads "
@@ -352,13 +355,22 @@ _SHAPES = {
     "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
+    "quantize_tensor": "x has any shape.",
+    "quantize_channels": "Negative axes count from the last.",
+    "quantize_tokens": "A token is a row along the last axis.",
+    "quantize_groups": "Groups are adjacent elements along the last axis.",
+    "quantized_linear": "The result has the shape of a with n for its last extent.",
+    "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
+    "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",
     "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
-    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
-    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
+    "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n). x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
+    "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32. x and weight of "
+    "grouped_linear are (m, k) and (groups, n, k).",
     "matmul_backward": "a and b are those of matmul, dy has the shape of its result; gradients are summed over axes "
     "along which an operand was broadcast.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
@@ -403,6 +415,9 @@ _SHAPES = {
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
     "masked": "Arrays broadcast as in NumPy.",
+    "dequantize_blocks": "x is (..., bytes), the result (..., values).",
+    "quantize_activations": "x is (..., values), the result (..., bytes).",
+    "take_blocks": "x is (num_rows, bytes); the result has the shape of indices and an axis of values.",
     "searchsorted": "sorted_seq has one axis, or the leading axes of values; the result has the shape of values.",
     "isin_sorted": "sorted_seq has one axis; the result has the shape of values.",
     "bins": "x has any shape.",

@@ -214,6 +214,27 @@ EXAMPLES = {
     **dict.fromkeys(("SampleTokens", "FilterTokens"), (2, 9, False, 0.5, 5, 0.5, 0.25)),
     "TypicalSampling": (2, 9, 0.5, 0.5), "ProcessLogits": (2, 9, 1, 1.5, 0.5, 0.25), "TokenBiasLists": (2, 9, 4),
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
+    "GgufDequantize": (bk.GgufBlockFormat.Q4_K, 512), "DequantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
+    "TakeBlocks": (bk.GgufBlockFormat.Q4_K, 4, 3, 512),
+    **dict.fromkeys(("QuantizeActivations", "QuantizeActivationsWide"), (3, 40)),
+    **dict.fromkeys(("QuantizePerTensor", "DequantizePerTensor", "FakeQuantize"), (12, 0.5, 3)),
+    "DequantizePerTensorBackward": (12, 0.5),
+    **dict.fromkeys(("QuantizePerChannel", "DequantizePerChannel", "FakeQuantizePerChannel"), ((2, 3, 4, 5), 1)),
+    "FakeQuantizeLearnable": ((2, 3, 4, 5), 1, -8, 7, 0.5),
+    **dict.fromkeys(("QuantizePerToken", "DequantizePerToken"), (3, 4)),
+    **dict.fromkeys(("QuantizePerGroup", "DequantizePerGroup"), (3, 8, 4)), "DynamicRangeQuantize": (3, 4),
+    "W8A8Linear": (3, 4, 5), "QuantizedLinearCodes": (3, 4, 5, 3, 1, 4, 1),
+    "MatmulInteger": (3, 4, 5, bk.DenseLayout.RRR, 3, 4), "QLinearMatmul": (3, 4, 5, bk.DenseLayout.RRR, 1, 1),
+    **dict.fromkeys(("EncodeFloats", "DecodeFloats"), (12, bk.FloatFormat.E4M3)),
+    **dict.fromkeys(("QuantizeMx", "DequantizeMx"), (3, 64, bk.MxFormat.MXFP4)), "SwizzleScales": (3, 5),
+    **dict.fromkeys(("Quantize4Bit", "Dequantize4Bit", "Quantize8BitBlocks", "Dequantize8BitBlocks"), (100, 32)),
+    "Gemv4Bit": (3, 6, 8, 4), "QuantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
+    "DequantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
+    "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
+    "Moe": (bk.MoeKind.WMMA, 6, 4, 2, 8, 5), "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
+    "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
+    "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),
+    **dict.fromkeys(("MoePermuteBackward", "MoeCombine"), (6, 2, 12, 8)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)
@@ -223,11 +244,14 @@ EXAMPLES = {
 }  # fmt: skip
 ELEMENTS = {
     "Bincount": bk.i32,
+    **dict.fromkeys(("W8A8Linear", "QuantizedLinearCodes", "MatmulInteger", "QLinearMatmul"), bk.s8),
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
     "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
     **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
+    "SwizzleScales": bk.u8, "DequantizeFp8": bk.e4m3fn,
+    **dict.fromkeys(("Nf4Mmvq", "Nf4MmvqMultiM"), bk.bf16),
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip
 PLANS = sorted(word for words in bk._OPS.values() for word in words.split())  # plans that launch an op

@@ -26,7 +26,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda._functions.spec import Spec
-from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.kinds import (
+    EmbeddingBagMode, ExpertGroupScore, ExpertScoring, LossReduction, QuantileInterpolation, ScatterReduction,
+)
+from baracuda.quantize.formats import GgufBlockFormat
 
 # NumPy, PyTorch, CuPy and JAX arrays; a TensorRef; objects with DLPack, an array interface or a buffer; a number
 Array = Any

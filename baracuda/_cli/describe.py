@@ -15,6 +15,7 @@ from baracuda._library.op_table import Op, Row, ops, rows
 from baracuda._library.param import Param
 from baracuda.attention import functions as attention_functions
 from baracuda.errors import BaracudaError
+from baracuda.experts import functions as expert_functions
 from baracuda.search import functions as search_functions
 from baracuda.sorting import functions as sort_functions
 
@@ -30,7 +31,7 @@ _DIRECTION = {
 FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
 # Prefixes that may be left out: gelu is unary_gelu.
 # Modules of functions without a spec.
-_WRITTEN = (concatenation, composites, attention_functions, search_functions, sort_functions)
+_WRITTEN = (concatenation, composites, attention_functions, expert_functions, search_functions, sort_functions)
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 

@@ -22,13 +22,17 @@ from baracuda.dtypes import ElementKind
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
-_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "random", "reduce", "sampling", "search", "softmax", "sort")
+_DECLARED_FAMILIES = frozenset(
+    "gemm indexing loss moe norm quantize random reduce sampling search softmax sort".split()
+)
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
     "ring_attention",
     "gemm",
     "gemv",
+    "nf4_gemv",
+    "swizzle_scales",  # baracuda.quantize.scales has both directions
     "grouped_gemm",
     "int4_",
     "loss_flce",
@@ -66,6 +70,7 @@ PLAN_ONLY = (
     "topk_{T}",  # the functions use the rows along an axis
     "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation
+    "dequantize_{F}",  # dequantize_blocks takes any format and dtype
     "reduce_{F}_backward_{T} moments",  # one axis only
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
@@ -208,9 +213,11 @@ class Spec:
         return tuple([Argument(name, name) for name in required])
 
     def slot_of(self, argument: Argument) -> str:
-        """An operand's dtype in the row: "T", "i32"."""
+        """An operand's dtype in the row: "T", "i32". One that C does not read has that of the result; of mixtures of
+        experts it is an array of indices.
+        """
         found = [p.dtype for p in self.row.params if argument.pointer and p.name == argument.pointer]
-        return found[0] if found else "T"
+        return found[0] if found else "i32" if self.layout == "experts" else "T"
 
     @property
     def names(self) -> Mapping[str, str]:

@@ -40,6 +40,11 @@ _RULE_PARAMETERS = {
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
     "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
     "masked": ("numel", "mask"), "sort": ("sort_axis",),
+    "quantize_activations": ("kx", "dst_q8_1"), "take_blocks": ("format", "indices"), "quantize_blocks": ("format", "importance"),
+    "dequantize_blocks": ("format", "x"),
+    "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
+    "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
+    "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
 }  # fmt: skip
 
 
@@ -124,6 +129,10 @@ def _shape_rule(row: Row, arrays: Sequence[Argument]) -> str:
     found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
     if found is None and row.family in ("attention", "sampling"):
         return "serving"
+    if found is None and row.family == "quantize":
+        return "codes"
+    if found is None and row.family == "moe":
+        return "experts"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

@@ -58,6 +58,44 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
         "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",
     },
+    "FloatQuantizeKind": {
+        "NF4_DEQUANTIZE": "NF4 weights as floats", "NF4_PRODUCT": "few vectors times NF4 weights",
+        "FOUR_BIT_QUANTIZE": "floats as codes of a code book", "FOUR_BIT_DEQUANTIZE": "codes of a code book as floats",
+        "FOUR_BIT_PRODUCT": "a matrix times weights of a code book",
+        "EIGHT_BIT_QUANTIZE": "blocks of floats as codes of a map of 256 values",
+        "EIGHT_BIT_DEQUANTIZE": "codes of a map of 256 values as floats",
+        "ENCODE_FLOATS": "floats as bytes of a narrow format", "DECODE_FLOATS": "bytes of a narrow format as floats",
+        "MX_QUANTIZE": "blocks of floats with a narrow scale", "MX_DEQUANTIZE": "blocks with a narrow scale as floats",
+        "SWIZZLE_SCALES": "scales in the order of tensor cores, or back",
+        "FP8_QUANTIZE": "8-bit floats with f32 scales", "FP8_DEQUANTIZE": "8-bit floats with f32 scales as floats",
+    },
+    "CodeBook": {
+        "NF4": "quantiles of the normal distribution", "FP4": "a sign and eight magnitudes of 0 to 1",
+    },
+    "FloatFormat": {
+        "E2M1": "4 bits, magnitudes 0 to 6", "E2M3": "6 bits, magnitudes 0 to 7.5",
+        "E3M2": "6 bits, magnitudes 0 to 28", "E4M3": "8 bits, up to 448, with NaN, without infinities",
+        "E5M2": "8 bits, up to 57344, with NaN and infinities",
+        "E4M3_FNUZ": "8 bits, up to 240, one NaN, no negative zero",
+        "E5M2_FNUZ": "8 bits, up to 57344, one NaN, no negative zero", "E8M0": "powers of two from 2^-127 to 2^127, NaN",
+    },
+    "MxFormat": {
+        "MXFP4": "32 of e2m1 and a power of two", "MXFP6_E2M3": "32 of e2m3 and a power of two",
+        "MXFP6_E3M2": "32 of e3m2 and a power of two", "MXFP8_E4M3": "32 of e4m3 and a power of two",
+        "MXFP8_E5M2": "32 of e5m2 and a power of two", "MXINT8": "32 integers over 64 and a power of two",
+        "NVFP4": "16 of e2m1 and a scale of e4m3, with one f32 scale of all",
+    },
+    "ScaleRule": {
+        "FLOOR": "floor(log2(largest)) less the format's largest exponent, as OCP has it: the largest may saturate",
+        "CEIL": "the least exponent with which nothing saturates",
+        "ROUND": "as FLOOR, of the largest after rounding to the format's mantissa",
+    },
+    "ScaleLayout": {
+        "LINEAR": "by rows", "SWIZZLED_128X4": "tiles of 128 rows and 4 columns, in the order of cuBLASLt and cuDNN",
+    },
+    "Fp8Scaling": {
+        "TENSOR": "all", "ROWS": "a row", "GROUPS": "128 adjacent elements of a row", "BLOCKS": "a square of 128 by 128",
+    },
     "SamplerKind": {
         "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
         "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
@@ -65,6 +103,38 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "PerRowSampler": {
         "TOP_K": "tokens that fewer than k exceed", "TOP_P": "tokens whose likelier ones have a mass below p",
         "MIN_P": "tokens of at least p times the largest probability", "TOP_K_TOP_P": "tokens that both filters admit",
+    },
+    "AffineKind": {
+        "QUANTIZE_PER_TENSOR": "codes with one scale", "DEQUANTIZE_PER_TENSOR": "numbers of codes with one scale",
+        "QUANTIZE_PER_CHANNEL": "codes with a scale for each channel",
+        "DEQUANTIZE_PER_CHANNEL": "numbers of codes with a scale for each channel",
+        "QUANTIZE_PER_TOKEN": "codes with a scale for each row",
+        "DEQUANTIZE_PER_TOKEN": "numbers of codes with a scale for each row",
+        "QUANTIZE_PER_GROUP": "codes with a scale for each group of a row",
+        "DEQUANTIZE_PER_GROUP": "numbers of codes with a scale for each group of a row",
+        "FAKE_QUANTIZE": "the numbers nearest to x that have codes",
+        "DYNAMIC_RANGE": "codes with scales that follow from the values", "QUANTIZED_LINEAR": "a linear layer of codes",
+        "INTEGER_PRODUCT": "products of codes less their zero points",
+    },
+    "DynamicRangeMode": {"SYMMETRIC": "zero points are 0", "ASYMMETRIC": "ranges have zero points"},
+    "DynamicRangeScope": {
+        "TENSOR": "one scale", "CHANNEL": "a scale for each channel: not served", "TOKEN": "a scale for each row",
+        "GROUP": "a scale for each group of a row",
+    },
+    "ExpertScoring": {
+        "SOFTMAX": "probabilities of all experts", "SIGMOID": "each expert by itself",
+        "TOPK_SOFTMAX": "logits, and probabilities of the chosen experts",
+    },
+    "ExpertGroupScore": {"MAX": "the largest score of a group", "SUM_OF_TOP_2": "the sum of its two largest scores"},
+    "MoeKind": {
+        "SCALAR_GGUF": "f32 rows, GGUF matrices", "WMMA": "16-bit rows and matrices",
+        "WMMA_GGUF": "16-bit rows, GGUF matrices",
+    },
+    "RoutingKind": {
+        "ROUTE": "experts of tokens and their weights", "ROUTE_BACKWARD": "gradient of the logits",
+        "SORT": "pairs of tokens and slots by expert", "PERMUTE": "rows of tokens in this order",
+        "PERMUTE_BACKWARD": "sums of each token's rows", "COMBINE": "weighted sums of each token's rows",
+        "COMBINE_BACKWARD": "gradients of rows and weights",
     },
     "SamplingKind": {
         "TOKENS": "a token of each row", "FILTER": "rows of the tokens that a sampler admits",

@@ -28,7 +28,7 @@ from baracuda._functions.gradients.registry import (
     zero_padding,
 )
 from baracuda._functions.prepared import Prepared
-from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._functions.spec import REQUIRED, Spec, specs
 from baracuda._library.loader import Library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -87,7 +87,7 @@ def _hashable(value: Any) -> Any:
 
 def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """JAX arrays; operands of dtype T are promoted to a common dtype. None stays None."""
-    typed = [a.name for a in spec.arrays if _slot(spec, a) == "T"]
+    typed = [a.name for a in spec.arrays if spec.slot_of(a) == "T"]
     there = {name: array for name, array in arrays.items() if array is not None}
     dtypes = {array.dtype if isinstance(array, jax.Array) else None for array in there.values()}
     if len(dtypes) == 1 and None not in dtypes and len(typed) == len(spec.arrays):
@@ -107,7 +107,7 @@ def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
         elif name in typed:
             found[name] = jnp.asarray(there[name]).astype(dtype)
         else:
-            found[name] = _as_fixed_dtype(_slot(spec, argument), jnp.asarray(there[name]))
+            found[name] = _as_fixed_dtype(spec.slot_of(argument), jnp.asarray(there[name]))
     return found
 
 
@@ -118,11 +118,6 @@ def _as_fixed_dtype(slot: str, array: Any) -> Any:
     if slot == "i64" and jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
         return array.astype(np.int64)
     return array
-
-
-def _slot(spec: Spec, argument: Argument) -> str:
-    """An operand's dtype in the row; operands that C does not read have that of the result."""
-    return next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

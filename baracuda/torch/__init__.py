@@ -23,7 +23,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat
+from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
 from baracuda.torch._autograd import Differentiable
 from baracuda.torch._batches import batched
 
@@ -41,7 +41,7 @@ _TYPES = {
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
-    "interpolation": "str",
+    "interpolation": "str", "scoring": "str", "group_score": "str",
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.
@@ -57,6 +57,10 @@ def __getattr__(name: str) -> Any:
         value = _concat.made(name, _operator, _promoted)
     elif name in _attention.NAMES:
         value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _quantize.NAMES:
+        value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _moe.NAMES:
+        value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -64,7 +68,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, "register"})
 
 
 def register() -> None:
@@ -174,7 +178,7 @@ def _default(spec: Spec, number: Argument) -> str:
 
 def _made(spec: Spec) -> Any:
     """A function with the signature of the spec, which torch.compile traces."""
-    typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+    typed = [a.name for a in spec.arrays if spec.slot_of(a) == "T"]
     options = [n.name for n in spec.numbers if n.default is not REQUIRED]
     given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
@@ -253,12 +257,12 @@ def _fake(spec: Spec) -> Callable[..., Any]:
 
 
 def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> torch.dtype:
-    slot, _, form = _dtype_of(spec, output.pointer).partition(".")
+    slot, _, form = spec.slot_of(output).partition(".")
     if "dtype" in numbers and slot in ("T", "U"):
         given = numbers["dtype"]
         return given if isinstance(given, torch.dtype) else torch.float32
     if slot == "T":
-        typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
+        typed = [a for a in spec.arrays if spec.slot_of(a) == "T"]
         found = next(
             iter([arrays[a.name] for a in typed if a.pointer and a.name in arrays] or [arrays[typed[0].name]])
         ).dtype
@@ -266,7 +270,7 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     if slot == "U":
         slot = output_of(spec.row).symbol
     for argument in spec.arrays:  # an array of indices decides their dtype
-        if slot in spec.row.slots and argument.name in arrays and _dtype_of(spec, argument.pointer) == slot:
+        if slot in spec.row.slots and argument.name in arrays and spec.slot_of(argument) == slot:
             found_dtype: torch.dtype = arrays[argument.name].dtype
             return found_dtype
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
@@ -274,7 +278,3 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     assert native is not None
     return native.native(kind, None)
 
-
-def _dtype_of(spec: Spec, pointer: str) -> str:
-    """An operand's dtype in the row; operands that C does not read have that of the result."""
-    return next((p.dtype for p in spec.row.params if p.name == pointer), "T")

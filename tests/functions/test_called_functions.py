@@ -153,7 +153,7 @@ def numbers_of(spec, problem):
         elif number.number == "reduce":
             value = bk.ScatterReduction(value)
         elif number.name == "dtype":
-            value = problem.arrays["dx"].dtype
+            value = problem.arrays[spec.outputs[0].pointer].dtype
         elif number.number == "interpolation":
             value = bk.QuantileInterpolation(value).name.lower()
         elif number.number in FLAGS:

@@ -31,6 +31,7 @@ SHAPES = {
     "random": dict.fromkeys(("x", "p", "rate"), (3, 4)),
     "dropout": dict.fromkeys(("x", "dy", "residual"), (3, 4)),
     "multinomial": {"cdf": (3, 4)},
+    "dequantize_blocks": {"x": (3, 36)}, "take_blocks": {"x": (5, 36)}, "quantize_activations": {"x": (3, 40)},
     "searchsorted": {"sorted_seq": (5,), "values": (3, 4)},
     "isin_sorted": {"sorted_seq": (5,), "values": (3, 4)},
     "bins": {"x": (3, 4)},
@@ -56,6 +57,14 @@ SHAPES = {
     "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
     "channels": {"x": (2, 4, 3), "dy": (2, 4, 3)}
     | dict.fromkeys(("gamma", "beta", "running_mean", "running_var"), (4,)),
+    "quantize_tensor": dict.fromkeys(("x", "dy"), (3, 4)),
+    "quantize_channels": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
+    "quantize_tokens": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
+    "quantize_groups": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3, 2)),
+    "quantized_linear": {"a": (3, 4), "weight": (5, 4), "a_scale": (3,), "weight_scale": (5,), "a_zero": (1,),
+                         "weight_zero": (5,), "bias": (5,)},
+    "integer_product": {"a": (3, 4), "b": (4, 5), "a_scale": (3,), "b_scale": (5,), "y_scale": (1,), "a_zero": (1,),
+                        "b_zero": (5,), "y_zero": (1,)},
     "rope": {"x": (2, 3, 4), "dy": (2, 3, 4)},
     "rope_apply": {"x": (2, 3, 4), "dy": (2, 3, 4), "cos": (3, 2), "sin": (3, 2)},
     "rope_apply_thd": {"x": (3, 2, 4), "dy": (3, 2, 4), "cos": (3, 2), "sin": (3, 2)},
@@ -102,7 +111,7 @@ NUMBERS = {
     "p1": 0.75, "alpha": 0.5, "threshold": 0.5, "lambd": 0.25, "min_val": 0.3, "max_val": 0.6, "num_classes": 5,
     "num_bins": 4, "low": -0.5, "high": 1.5,
     "num_embeddings": 5, "p": 3.0, "max_norm": 0.5, "norm_type": 2.0, "max_seqlen_q": 3, "max_seqlen_k": 4,
-    "top_k": 3, "top_p": 0.75, "min_p": 0.25,
+    "top_k": 3, "top_p": 0.75, "min_p": 0.25, "format": "q4_0",
 }  # fmt: skip
 _PER_ROW = dict.fromkeys(
     ("temperature_of", "top_p_of", "min_p_of", "typical_p_of", "repetition_of", "frequency_of", "presence_of"), (3,)
@@ -154,6 +163,13 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "process_logits": ({**_TOKENS, "bias": (16,)}, {}),
     "token_bias_lists": ({**_TOKENS, "bias": (3, 5)}, {}),
     "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
+    "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
+    "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
+    "moe_sort": ({}, {"experts": 4}),
+    "moe_permute": ({"x": (3, 4)}, {}), "moe_permute_backward": ({"dy": (6, 4)}, {}),
+    "moe_combine": ({"y": (6, 4), "weights": (3, 2)}, {}),
+    "moe_combine_backward": ({"dout": (3, 4), "y": (6, 4), "weights": (3, 2)}, {}),
+    **{f"grouped_linear{end}": ({"x": (5, 4), "weight": (3, 2, 4), "dy": (5, 2)}, {}) for end in ("", "_backward")},
     "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
@@ -181,6 +197,11 @@ INDICES = {
     **{(f"{name}quantile_backward", end): [3, 1] for name in ("", "nan") for end in ("lower", "upper")},
     ("topk_backward", "indices"): [[3, 1], [0, 2], [2, 1]], ("topk_segments", "offsets"): [0, 3, 5],
     ("searchsorted", "sorter"): [2, 0, 1, 4, 3], ("unique_runs", "order"): [2, 0, 3, 1],
+    **{(f"grouped_linear{end}", "offsets"): [0, 2, 2, 5] for end in ("", "_backward")},
+    ("moe_sort", "ids"): [[1, 3], [0, 1], [3, -1]], ("moe_route_backward", "ids"): [[1, 3], [0, 7], [5, 2]],
+    **{(f"moe_{name}{end}", "order"): [2, 0, 3, 1, 4, -1] for name in ("permute", "combine") for end in ("", "_backward")},
+    **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
+       for end in ("", "_backward")},
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
@@ -190,6 +211,8 @@ INDICES = {
     "parents": [[-1, 0, 0, 1, 1], [-1, 0, 0, 0, 2], [-1, 0, 1, 2, 3]],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
+
+OF_BYTES = ("dequantize_blocks", "take_blocks")  # x is bytes
 
 
 @dataclasses.dataclass
@@ -224,9 +247,12 @@ def sample(name: str) -> Sample:
 def array_of(spec, position, rng):
     argument = spec.arrays[position]
     slots = [p.dtype for row in spec.rows for p in row.params if p.name == argument.pointer]
+    slots = [row.slots["U"][0] if each == "U" else "f32" if each == "U.compute" else each for row in spec.rows
+             for each in slots]  # fmt: skip
     slot = next((each for each in slots if each != "bf16"), "T")  # NumPy itself and PyTorch's from_numpy have no bf16
     known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
-    dtype = dtype_of(spec, slot)
+    is_bytes = spec.layout in OF_BYTES and argument.name == "x"
+    dtype = np.dtype(np.uint8) if is_bytes else dtype_of(spec, slot)
     if known is not None:
         return np.array(known, dtype)
     shape = shape_of(spec, position)
@@ -250,7 +276,8 @@ def dtype_of(spec, slot):
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
-    return np.dtype(np.bool_) if slot == "u8" else as_element(slot).numpy_dtype
+    is_code = spec.row.family == "quantize" or spec.layout in ("quantized_linear", "integer_product")
+    return np.dtype(np.bool_) if slot == "u8" and not is_code else as_element(slot).numpy_dtype
 
 
 def shape_of(spec, position):

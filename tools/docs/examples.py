@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import pathlib
 import re
 
 from baracuda._cli.describe import base
@@ -112,10 +113,15 @@ def run(cells: list[Cell]) -> None:
         cell.output = printed.getvalue().rstrip()
 
 
+def source_file(family: str, name: str) -> pathlib.Path | None:
+    """The file of a family's program, which may lie in a subfolder."""
+    return next((EXAMPLES / family).rglob(f"{name}.py"), None)
+
+
 def sources_of(group: Group) -> list[str]:
     """Files of a group: its own, a shared one, or for elementwise ops that of the form."""
     own = SHARED[group.key][0] if group.key in SHARED else group.key
-    if (EXAMPLES / group.family / f"{own}.py").exists():
+    if source_file(group.family, own):
         return [own]
     if group.family != "elementwise":
         return []
@@ -226,7 +232,8 @@ def kind_of(dtype: str) -> type:
 
 def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
-    texts = {name: (EXAMPLES / group.family / f"{name}.py").read_text() for name in sources_of(group)}
+    files = {name: source_file(group.family, name) for name in sources_of(group)}
+    texts = {name: file.read_text() for name, file in files.items() if file}
     if not texts and call_programs.has_programs(functions_of(group)):
         named = [Cell(title, "", code) for title, code in call_programs.programs(functions_of(group))]
         named[0].code = IMPORTS + named[0].code

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from baracuda._call.scalars import as_integer
 from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.kinds import IntEnum
 from baracuda.tensor import TensorRef, contiguous_stride
 
 Shape = tuple[int, ...]
+E = TypeVar("E", bound=IntEnum)
 ViewAs = Callable[[TensorRef], "TensorRef | None"]
 
 
@@ -104,3 +106,13 @@ def dense_as(shape: Shape, view: TensorRef) -> TensorRef | None:
 def check_shape(name: str, have: Shape, expected: Shape) -> None:
     if have != expected:
         raise InvalidProblemError(f"{name} has shape {have}, expected {expected}")
+
+
+def member(kind: type[E], name: str, value: object) -> E:
+    """A member of an enumeration, given as such or by its name in lower case."""
+    members = {each.name.lower(): each for each in kind}
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str) or value not in members:
+        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(members)}")
+    return members[value]

@@ -173,6 +173,8 @@ def linear_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[st
 
 def grouped(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """Grouped GEMM: each group of rows of a has its matrix of b, row-major or column-major."""
+    if "weight" in shapes:
+        return _grouped_linear(spec, shapes)
     values = {name: int(text) for name, text in spec.fixed.items()} | _groups(shapes)
     rows, columns, contracted, groups = (values[name] for name in ("m", "n", "k", "groups"))
     sizes = {"a": (rows, contracted), "b": (contracted, columns), "d": (rows, columns)}
@@ -199,6 +201,8 @@ def grouped(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 def grouped_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """Gradients of grouped_gemm; all operands are row-major."""
+    if "weight" in shapes:
+        return _grouped_linear(spec, shapes)
     values = _groups(shapes) | {"layout": RRR}
     rows, columns, contracted, groups = (values[name] for name in ("m", "n", "k", "groups"))
     check_shape("dy", shapes["dy"], (rows, columns))
@@ -226,6 +230,34 @@ def grouped_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[s
         stride_axes={"stride_b": 0},
         view_scalars=view_scalars,
     )
+
+
+def _grouped_linear(spec: Spec, shapes: Mapping[str, Shape]) -> CallMeta:
+    """grouped_linear and its gradients: weights are (groups, n, k), and all operands row-major and contiguous."""
+    x, weight = shapes["x"], shapes["weight"]
+    if len(x) != 2 or len(weight) != 3 or weight[2] != x[1]:
+        raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (m, k) and (groups, n, k)")
+    check_shape("offsets", shapes["offsets"], (weight[0] + 1,))
+    if exceeds(INT32_MAX, *x, *weight):
+        raise UnsupportedError(f"x has shape {x} and weight {weight}: extents of more than {INT32_MAX} are not supported")
+    (rows, contracted), (groups, columns, _) = x, weight
+    if "dy" in shapes:
+        check_shape("dy", shapes["dy"], (rows, columns))
+    values = {name: int(text) for name, text in spec.fixed.items()}
+    values |= {"m": rows, "n": columns, "k": contracted, "groups": groups, "layout": RCR}
+    values |= {"lda": max(contracted, 1), "ldb": max(contracted, 1), "stride_b": columns * contracted}
+    values |= dict.fromkeys(("ldd", "lddd"), max(columns, 1))
+    extents: dict[str, Shape] = {
+        **dict.fromkeys(("a", "da"), x), **dict.fromkeys(("b", "db"), weight),
+        **dict.fromkeys(("d", "dd"), (rows, columns)), "offsets": (groups + 1,),
+    }  # fmt: skip
+    names = {p.name for p in spec.row.params}
+    extents = {name: shape for name, shape in extents.items() if name in names}
+    return CallMeta(
+        {name: value for name, value in values.items() if name in names}, extents,
+        {output.pointer: extents[output.pointer] for output in spec.outputs},
+        op_views=dict.fromkeys(extents, if_contiguous),
+    )  # fmt: skip
 
 
 def _groups(shapes: Mapping[str, Shape]) -> dict[str, int]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -32,19 +31,23 @@ from baracuda._functions.shape_rules import (
     accumulated,
     attention,
     bags,
+    blocks,
     copies,
+    experts,
+    float_codes,
     gemm,
     indexing,
     losses,
     normalization,
     ordering,
+    quantizing,
     random,
     reductions,
     rotary,
     searching,
     serving,
 )
-from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
+from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous, member
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._library.op_table import Row
 from baracuda.descriptor import MAX_RANK
@@ -55,7 +58,21 @@ from baracuda.embeddings.bags import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
-from baracuda.kinds import EmbeddingBagMode, LossReduction, QuantileInterpolation, ScatterReduction
+from baracuda.kinds import (
+    CodeBook,
+    EmbeddingBagMode,
+    ExpertGroupScore,
+    ExpertScoring,
+    FloatFormat,
+    Fp8Scaling,
+    IntEnum,
+    LossReduction,
+    MxFormat,
+    QuantileInterpolation,
+    ScaleLayout,
+    ScaleRule,
+    ScatterReduction,
+)
 
 
 def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -260,7 +277,13 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "searchsorted": searching.positions, "isin_sorted": searching.membership, "bins": searching.bins,
     "edge_bins": searching.edge_bins, "unique_runs": searching.runs, "unique": searching.unique,
     "masked": _pointwise, "dropout": random.dropout, "random": random.array, "multinomial": random.multinomial,
-    "serving": serving.by_extents, "sort": _along_axis,
+    "dequantize_blocks": blocks.dequantize_blocks, "take_blocks": blocks.take_blocks,
+    "quantize_activations": blocks.quantize_activations,
+    "quantize_tensor": quantizing.of_tensor, "quantize_channels": quantizing.of_channels,
+    "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
+    "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
+    "codes": float_codes.of_codes,
+    "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -307,12 +330,7 @@ def parameters(
 
 def _enum_value(kind: type[IntEnum], name: str, value: object) -> int:
     """The number of an enumeration's member, given as such or by its name in lower case."""
-    members = {member.name.lower(): member for member in kind}
-    if isinstance(value, kind):
-        return int(value)
-    if not isinstance(value, str) or value not in members:
-        raise InvalidProblemError(f"{name} is {value!r}, must be one of {', '.join(members)}")
-    return int(members[value])
+    return int(member(kind, name, value))
 
 
 def _inverse(name: str, value: object) -> float:
@@ -329,6 +347,12 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_enum_value, ScatterReduction), "inv_tau": _inverse, **dict.fromkeys(FLAGS, as_flag),
     "backend": lambda name, value: BATCH_INVARIANT * as_flag(name, value),
     "interpolation": functools.partial(_enum_value, QuantileInterpolation),
+    "book": functools.partial(_enum_value, CodeBook), "float_format": functools.partial(_enum_value, FloatFormat),
+    "mx_format": functools.partial(_enum_value, MxFormat), "scale_rule": functools.partial(_enum_value, ScaleRule),
+    "scale_layout": functools.partial(_enum_value, ScaleLayout),
+    "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
+    "scoring": functools.partial(_enum_value, ExpertScoring),
+    "group_score": functools.partial(_enum_value, ExpertGroupScore),
 }  # fmt: skip
 
 

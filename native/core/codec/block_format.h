@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block formats: kBlock adjacent values of a row in kBytes bytes, as integer codes with a scale and an offset that give
+// Block formats: kBlock adjacent values of a row in kBytes bytes, as integer codes that a scale and an offset make
 // values. Kernels read a format through these members alone, so that dequantisation, products, experts and embedding rows
 // share one text:
 //

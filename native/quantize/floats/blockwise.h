@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flat arrays in blocks with their largest magnitude in f32: four bits of a code book, as bitsandbytes has them, and eight
+// bits of a map of 256 values, which also holds the magnitudes of others ("double quantisation", QLoRA, arXiv 2305.14314).
+//
+// A code is that of the value nearest to x * (1 / largest), ties to the lower value, of FP4 to the smaller magnitude. A
+// block with NaN or an infinity has NaN as its largest magnitude; it and blocks of zeros have codes of 0.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/collectives/team.h"
+#include "quantize/floats/four_bit.h"
+#include "quantize/floats/values.h"
+
+namespace bk::floats {
+
+constexpr int64_t kThreadBlock = 64;  // the largest block that one thread quantises
+constexpr int64_t kTeamItems = 256;   // blocks of a team of such threads, and steps of others
+
+// The largest magnitude of a block as it is stored: NaN if it is not finite.
+BK_HD float stored_magnitude(float largest) {
+    return is_finite_magnitude(largest) ? largest : bit_cast<float>(0x7fc00000u);
+}
+
+// What a value is multiplied by: 0 if the block has no codes of its own. The reciprocal of a subnormal may be infinite.
+BK_HD float factor_of(float largest) {
+    return is_finite_magnitude(largest) && largest > 0.0f ? reciprocal(largest) : 0.0f;
+}
+
+BK_HD float scaled_by(float x, float factor) {
+    const float y = math::product(x, factor);
+    return y == y ? (y > 1.0f ? 1.0f : y < -1.0f ? -1.0f : y) : 0.0f;
+}
+
+// Rules for the codes of a block: set_up in the team's scratch, code of a value in [-1, 1], and store.
+struct FourBitCodes {
+    codec::CodeBook book;
+    uint8_t* codes;
+
+    BK_HD void set_up(const Team& team) const {
+        codec::BookSearch* const search = static_cast<codec::BookSearch*>(team.scratch);
+        for (int i = team.rank; i < codec::kBookCodes; i += team.size) search->set(book, i);
+        team.sync();
+    }
+    // Elements i and i + 1; i is even.
+    BK_HD void store(const Team& team, int64_t i, float first, float second, bool has_second) const {
+        const codec::BookSearch* const search = static_cast<const codec::BookSearch*>(team.scratch);
+        const uint32_t low = has_second ? search->nearest(book, second) : 0u;
+        codes[i / 2] = static_cast<uint8_t>(search->nearest(book, first) << 4 | low);
+    }
+};
+
+struct EightBitCodes {
+    const float* map;  // ascending
+    uint8_t* codes;
+
+    BK_HD void set_up(const Team& team) const {
+        float* const own = static_cast<float*>(team.scratch);
+        for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
+        team.sync();
+    }
+    BK_HD void store(const Team& team, int64_t i, float first, float second, bool has_second) const {
+        const float* const own = static_cast<const float*>(team.scratch);
+        codes[i] = nearest(own, first);
+        if (has_second) codes[i + 1] = nearest(own, second);
+    }
+
+private:
+    BK_HD static uint8_t nearest(const float* own, float x) {
+        int low = 0;  // the last value that is not above x, or the first one
+        for (int step = 128; step > 0; step /= 2)
+            if (own[low + step] <= x) low += step;
+        const int high = low < 255 ? low + 1 : low;
+        return static_cast<uint8_t>(difference(own[high], x) < difference(x, own[low]) ? high : low);
+    }
+};
+
+// Blocks of an even size by teams, or those of at most kThreadBlock by threads.
+template <class T, class Codes>
+struct BlockwiseJob {
+    int64_t numel, block, blocks;
+    bool by_thread;
+    const T* x;
+    const float* offset;  // subtracted before; null is 0
+    float* largest;
+    Codes rule;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        rule.set_up(team);
+        if (by_thread) {
+            const int64_t end = (item + 1) * kTeamItems < blocks ? (item + 1) * kTeamItems : blocks;
+            for (int64_t b = item * kTeamItems + team.rank; b < end; b += team.size) quantize(team, b, 0, 1);
+        } else {
+            quantize(team, item, team.rank, team.size);
+        }
+    }
+
+private:
+    BK_HD float value(int64_t i) const {
+        const float one = widen(x[i]);
+        return offset == nullptr ? one : difference(one, offset[0]);
+    }
+    BK_HD void quantize(const Team& team, int64_t b, int rank, int size) const {
+        const int64_t begin = b * block, end = begin + block < numel ? begin + block : numel;
+        uint32_t bits = 0;
+        for (int64_t i = begin + rank; i < end; i += size) {
+            const uint32_t own = bit_cast<uint32_t>(value(i)) & 0x7fffffffu;
+            bits = own > bits ? own : bits;
+        }
+        if (!by_thread) bits = team.largest(bits);
+        const float most = bit_cast<float>(bits), factor = factor_of(most);
+        if (rank == 0) largest[b] = stored_magnitude(most);
+        for (int64_t i = begin + 2 * rank; i < end; i += 2 * size) {
+            const bool has_second = i + 1 < end;
+            rule.store(team, i, scaled_by(value(i), factor), has_second ? scaled_by(value(i + 1), factor) : 0.0f, has_second);
+        }
+    }
+};
+
+template <class T, class Codes>
+Status quantize_blocks(const Launch& launch, int64_t numel, int64_t block, const T* x, const float* offset, float* largest,
+                       const Codes& rule) {
+    const int64_t blocks = ceil_div(numel, block);
+    const bool by_thread = block <= kThreadBlock;
+    const BlockwiseJob<T, Codes> job{numel, block, blocks, by_thread, x, offset, largest, rule};
+    const int64_t items = by_thread ? ceil_div(blocks, kTeamItems) : blocks;
+    return run_teams(launch, items, by_thread ? kTeamItems * block : block * 2, job, true);
+}
+
+inline Status check_blocks(int64_t numel, int32_t block_size) {
+    BK_TRY(require_non_negative({{"numel", numel}}));
+    if (block_size > 0 && block_size % 2 == 0) return Status::kOk;
+    return fail(Status::kInvalidProblem, "block_size is %d, must be even and > 0", block_size);
+}
+
+template <class T>
+struct Quantize4Bit {
+    int64_t numel;
+    int32_t block_size, book;
+
+    int64_t code_bytes() const { return ceil_div<int64_t>(numel, 2); }
+    int64_t blocks() const { return ceil_div<int64_t>(numel, block_size); }
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_blocks(numel, block_size));
+        return require_member("book", book, 2);
+    }
+    Status run(const T* x, uint8_t* codes, float* absmax, const Launch& launch) const {
+        return quantize_blocks(launch, numel, block_size, x, nullptr, absmax,
+                               FourBitCodes{static_cast<codec::CodeBook>(book), codes});
+    }
+};
+
+template <class T>
+struct Quantize8BitBlocks {
+    int64_t numel;
+    int32_t block_size;
+
+    int64_t blocks() const { return ceil_div<int64_t>(numel, block_size); }
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return check_blocks(numel, block_size); }
+    Status run(const T* x, const float* map, const float* offset, uint8_t* codes, float* absmax, const Launch& launch) const {
+        return quantize_blocks(launch, numel, block_size, x, offset, absmax, EightBitCodes{map, codes});
+    }
+};
+
+// Codes to numbers, eight at a time.
+template <class T>
+struct FourBitDequantizeJob {
+    static constexpr int kPart = 8;
+    int64_t numel;
+    FourBitWeights w;  // of one row
+    bool has_one_block, has_aligned_codes, is_aligned;
+    T* out;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        const float* const book = share_book(team, w.book);
+        const int64_t begin = item * kTeamItems * 4 * kPart, stop = begin + kTeamItems * 4 * kPart;
+        const int64_t end = stop < numel ? stop : numel;
+        for (int64_t e = begin + team.rank * kPart; e < end; e += team.size * kPart) {
+            uint8_t bytes[kPart / 2];
+            load_bytes(bytes, w.codes + e / 2, (numel - e + 1) / 2, has_aligned_codes);
+            float values[kPart], scale = w.maxima.of(e / w.block);
+            for (int i = 0; i < kPart; ++i) {
+                if (!has_one_block && e + i < numel) scale = w.maxima.of((e + i) / w.block);
+                values[i] = math::product(book[bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15], scale);
+            }
+            store_rounded(out + e, values, numel - e, is_aligned);
+        }
+    }
+};
+
+template <class T>
+struct EightBitDequantizeJob {
+    int64_t numel, block;
+    const uint8_t* codes;
+    const float *map, *largest, *offset;
+    T* out;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        float* const own = static_cast<float*>(team.scratch);
+        for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
+        team.sync();
+        const int64_t begin = item * kTeamItems * 16, stop = begin + kTeamItems * 16, end = stop < numel ? stop : numel;
+        for (int64_t i = begin + team.rank; i < end; i += team.size) {
+            const float value = math::product(own[codes[i]], largest[i / block]);
+            out[i] = narrow<T>(offset == nullptr ? value : difference(value, -offset[0]));
+        }
+    }
+};
+
+inline Status check_maxima(const float* absmax, const uint8_t* codes, const float* map, const float* outer,
+                           const float* offset) {
+    if (codes == nullptr) {
+        if (absmax != nullptr) return Status::kOk;
+        return fail(Status::kInvalidProblem, "absmax is NULL, and so is absmax_codes");
+    }
+    if (map == nullptr) return fail(Status::kInvalidProblem, "absmax_map is NULL, but absmax_codes is not");
+    if (outer == nullptr) return fail(Status::kInvalidProblem, "absmax_outer is NULL, but absmax_codes is not");
+    if (offset == nullptr) return fail(Status::kInvalidProblem, "absmax_offset is NULL, but absmax_codes is not");
+    return Status::kOk;
+}
+
+template <class T>
+struct Dequantize4Bit {
+    int64_t numel;
+    int32_t block_size, book;
+
+    int64_t code_bytes() const { return ceil_div<int64_t>(numel, 2); }
+    int64_t blocks() const { return ceil_div<int64_t>(numel, block_size); }
+    int64_t outer_blocks() const { return ceil_div(blocks(), BlockMaxima::kOuterBlock); }
+    Work work() const { return all_or_none(numel); }
+    Status check() const {
+        BK_TRY(check_blocks(numel, block_size));
+        return require_member("book", book, 2);
+    }
+    Status run(const uint8_t* codes, const float* absmax, const uint8_t* absmax_codes, const float* absmax_map,
+               const float* absmax_outer, const float* absmax_offset, T* y, const Launch& launch) const {
+        BK_TRY(check_maxima(absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset));
+        using Job = FourBitDequantizeJob<T>;
+        const BlockMaxima maxima{absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset};
+        const FourBitWeights w{FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), 1, numel, block_size, codes, maxima};
+        const Job job{numel, w, block_size % Job::kPart == 0, is_aligned(codes, Job::kPart / 2), is_aligned(y, kVectorBytes), y};
+        return run_teams(launch, ceil_div(numel, kTeamItems * 4 * Job::kPart), kTeamItems * 4 * Job::kPart, job, true);
+    }
+};
+
+template <class T>
+struct Dequantize8BitBlocks {
+    int64_t numel;
+    int32_t block_size;
+
+    int64_t blocks() const { return ceil_div<int64_t>(numel, block_size); }
+    Work work() const { return all_or_none(numel); }
+    Status check() const { return check_blocks(numel, block_size); }
+    Status run(const uint8_t* codes, const float* absmax, const float* map, const float* offset, T* y,
+               const Launch& launch) const {
+        const EightBitDequantizeJob<T> job{numel, block_size, codes, map, absmax, offset, y};
+        return run_teams(launch, ceil_div(numel, kTeamItems * 16), kTeamItems * 16, job, true);
+    }
+};
+
+// y[m, r] = sum over c of w[r, c] x[m, c] + bias[r]: launches of at most eight vectors.
+template <class T>
+struct Gemv4Bit {
+    int32_t m, n, k, block_size, book;
+
+    int64_t numel() const { return int64_t{n} * k; }
+    int64_t code_bytes() const { return ceil_div<int64_t>(numel(), 2); }
+    int64_t blocks() const { return ceil_div<int64_t>(numel(), block_size); }
+    int64_t outer_blocks() const { return ceil_div(blocks(), BlockMaxima::kOuterBlock); }
+    Work work() const { return all_or_none(std::min(m, n)); }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
+        BK_TRY(check_blocks(numel(), block_size));
+        return require_member("book", book, 2);
+    }
+    Status run(const T* x, const uint8_t* codes, const float* absmax, const uint8_t* absmax_codes, const float* absmax_map,
+               const float* absmax_outer, const float* absmax_offset, const T* bias, T* y, const Launch& launch) const {
+        if (k > 0) BK_TRY(check_maxima(absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset));
+        const BlockMaxima maxima{absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset};
+        const FourBitWeights w{FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), n, k, block_size, codes, maxima};
+        for (int64_t first = 0; first < m; first += 8) {
+            const int64_t count = m - first < 8 ? m - first : 8;
+            BK_TRY(run_vectors(launch, w, count, x + first * k, bias, y + first * n));
+        }
+        return Status::kOk;
+    }
+
+private:
+    static Status run_vectors(const Launch& launch, const FourBitWeights& w, int64_t count, const T* x, const T* bias, T* y) {
+        constexpr FourBitLayout kLayout = FourBitLayout::kColumns;
+        if (count <= 1) return four_bit_gemv<1, kLayout>(launch, w, count, x, y, bias);
+        if (count <= 2) return four_bit_gemv<2, kLayout>(launch, w, count, x, y, bias);
+        if (count <= 4) return four_bit_gemv<4, kLayout>(launch, w, count, x, y, bias);
+        return four_bit_gemv<8, kLayout>(launch, w, count, x, y, bias);
+    }
+};
+
+}  // namespace bk::floats
