@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GGUF's tensor formats, and their values by NumPy.
+"""The formats of tensors in GGUF files, and the values of some by NumPy.
 
-A block of q4_0 or q8_0 has values d q of one scale d, a block of q4_1 d q + m; d and m are f16. The low nibbles of a
-4-bit block are its first half, the high nibbles the second.
+Weights of blocks stay as they are where the library has their product (baracuda.serve.weights). The decoders here serve
+vectors, float formats, and libraries of some families that lack the product: a block of q4_0 or q8_0 has values d q of
+one scale d, a block of q4_1 d q + m; d and m are f16. The low nibbles of a 4-bit block are its first half.
 """
 
 from __future__ import annotations
@@ -13,19 +14,28 @@ from typing import Any
 
 import numpy as np
 
+import baracuda as bk
 from baracuda.serve.errors import ModelFileError
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class BlockFormat:
-    """`values` of a block in `bytes` bytes; `decode` takes (rows, bytes of a row) and gives f32 (rows, values)."""
+class TensorFormat:
+    """`values` of a block in `bytes` bytes. `block` is the library's name of a format of blocks. `decoder` takes (rows,
+    bytes of a row) and gives f32 (rows, values), where NumPy decodes it.
+    """
 
     name: str
     values: int
     bytes: int
-    decode: Callable[[Array], Array]
+    block: bk.GgufBlockFormat | None = None
+    decoder: Callable[[Array], Array] | None = None
+
+    def decode(self, data: Array) -> Array:
+        if self.decoder is None:
+            raise ModelFileError(f"this library has no products with {self.name} weights")
+        return self.decoder(data)
 
 
 def _blocks(data: Array, size: int) -> Array:
@@ -49,8 +59,8 @@ def _decode_f16(data: Array) -> Array:
 
 
 def _decode_bf16(data: Array) -> Array:
-    values: Array = (np.ascontiguousarray(data).view("<u2").astype(np.uint32) << 16).view(np.float32)
-    return values
+    wide: Array = np.ascontiguousarray(data).view("<u2").astype(np.uint32) << 16
+    return wide.view(np.float32)
 
 
 def _decode_q4_0(data: Array) -> Array:
@@ -71,20 +81,18 @@ def _decode_q8_0(data: Array) -> Array:
     return values.reshape(len(data), -1)
 
 
-# By GGML type id.
-FORMATS = {
-    0: BlockFormat("f32", 1, 4, _decode_f32),
-    1: BlockFormat("f16", 1, 2, _decode_f16),
-    2: BlockFormat("q4_0", 32, 18, _decode_q4_0),
-    3: BlockFormat("q4_1", 32, 20, _decode_q4_1),
-    8: BlockFormat("q8_0", 32, 34, _decode_q8_0),
-    30: BlockFormat("bf16", 1, 2, _decode_bf16),
-}
-BY_NAME = {each.name: each for each in FORMATS.values()}
+_DECODERS = {"q4_0": _decode_q4_0, "q4_1": _decode_q4_1, "q8_0": _decode_q8_0}
+_FLOATS = {0: ("f32", 4, _decode_f32), 1: ("f16", 2, _decode_f16), 30: ("bf16", 2, _decode_bf16)}
 
 
-def format_of(type_id: int, what: str) -> BlockFormat:
-    if type_id not in FORMATS:
-        served = ", ".join(each.name for each in FORMATS.values())
-        raise ModelFileError(f"{what} has the GGML type {type_id}, served are {served}")
-    return FORMATS[type_id]
+def format_of(type_id: int, what: str) -> TensorFormat:
+    """The format of a GGML type id; `what` names the tensor in errors."""
+    if type_id in _FLOATS:
+        name, size, decoder = _FLOATS[type_id]
+        return TensorFormat(name, 1, size, None, decoder)
+    try:
+        block = bk.GgufBlockFormat(type_id)
+    except ValueError:
+        raise ModelFileError(f"{what} has the GGML type {type_id}, which is not served") from None
+    name = block.name.lower()
+    return TensorFormat(name, block.block_size, block.type_size, block, _DECODERS.get(name))

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda.serve.blocks import BlockFormat, format_of
+from baracuda.serve.blocks import TensorFormat, format_of
 from baracuda.serve.errors import ModelFileError
 
 Array = np.ndarray[Any, Any]
@@ -36,7 +36,7 @@ class Tensor:
 
     name: str
     shape: tuple[int, ...]
-    format: BlockFormat
+    format: TensorFormat
     data: Array  # u1 (rows, bytes of a row), where the rows are all extents but the last
 
 
@@ -83,7 +83,7 @@ def read(path: str | os.PathLike[str]) -> GgufFile:
     return GgufFile(metadata, tensors)
 
 
-def _describe(reader: _Reader) -> tuple[str, tuple[int, ...], BlockFormat, int]:
+def _describe(reader: _Reader) -> tuple[str, tuple[int, ...], TensorFormat, int]:
     name = reader.string()
     rank = reader.scalar("<u4")
     if not 1 <= rank <= MAX_RANK:

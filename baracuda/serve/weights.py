@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of a model on the device: matrices in the file's quantised format behind `Matrix`, vectors in f32."""
+"""Weights of a model on the device: matrices as the blocks of the file where the library multiplies by them, else f32."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,43 +15,79 @@ from baracuda.serve.gguf import Tensor
 Array = np.ndarray[Any, Any]
 
 
-class Matrix:
-    """A weight matrix (outputs, inputs), whose product with activations is the one that the library has for it."""
-
-    def __init__(self, values: Array, library: bk.Library) -> None:
-        self.outputs, self.inputs = values.shape
-        self._values = bk.upload(values, bk.f32, library=library)
+class Matrix(Protocol):
+    """A weight matrix (outputs, inputs)."""
 
     def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
         """out = x matrix'."""
-        bk.linear(x, self._values, batch_invariant=batch_invariant, out=out)
 
     def rows(self, indices: bk.TensorRef, out: bk.TensorRef) -> None:
         """The rows that indices name, of an embedding."""
+
+
+class FloatMatrix:
+    """A matrix in f32."""
+
+    def __init__(self, values: Array, library: bk.Library) -> None:
+        self._values = bk.upload(values, bk.f32, library=library)
+
+    def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
+        bk.linear(x, self._values, batch_invariant=batch_invariant, out=out)
+
+    def rows(self, indices: bk.TensorRef, out: bk.TensorRef) -> None:
         bk.embedding(indices, self._values, out=out)
 
 
-class Weights:
-    """Tensors by name, with their shapes checked."""
+class QuantizedMatrix:
+    """A matrix as the blocks of its file: a product reads them once, and decodes them on the way."""
 
-    def __init__(self, tensors: dict[str, Tensor], library: bk.Library) -> None:
+    def __init__(self, blocks: Array, form: bk.GgufBlockFormat, library: bk.Library) -> None:
+        self._blocks, self._form = bk.upload(blocks, bk.u8, library=library), form
+
+    def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
+        bk.quantized_matmul(x, self._blocks, self._form, batch_invariant=batch_invariant, out=out)
+
+    def rows(self, indices: bk.TensorRef, out: bk.TensorRef) -> None:
+        bk.take_blocks(self._blocks, indices, self._form, out=out)
+
+
+class Weights:
+    """Tensors by name, with their shapes checked. With `dequantizes` matrices of blocks become f32, too."""
+
+    def __init__(self, tensors: dict[str, Tensor], library: bk.Library, *, dequantizes: bool = False) -> None:
         self._tensors, self._library = tensors, library
+        self._keeps_blocks = not dequantizes and _multiplies_blocks(library)
 
     def __contains__(self, name: str) -> bool:
         return name in self._tensors
 
     def matrix(self, *names: str, shape: tuple[int, int]) -> Matrix:
         """A matrix, or several of `shape` below each other."""
-        values = [self._values(name, shape) for name in names]
-        return Matrix(values[0] if len(values) == 1 else np.concatenate(values), self._library)
+        tensors = [self._tensor(name, shape) for name in names]
+        forms = {tensor.format.block for tensor in tensors}
+        (form,) = forms if len(forms) == 1 else (None,)
+        if form is None or not self._keeps_blocks:
+            return FloatMatrix(_stacked([tensor.format.decode(tensor.data) for tensor in tensors]), self._library)
+        return QuantizedMatrix(_stacked([tensor.data for tensor in tensors]), form, self._library)
 
     def vector(self, name: str, extent: int) -> bk.TensorRef:
-        return bk.upload(self._values(name, (extent,)), bk.f32, library=self._library)
+        tensor = self._tensor(name, (extent,))
+        return bk.upload(tensor.format.decode(tensor.data).reshape(-1), bk.f32, library=self._library)
 
-    def _values(self, name: str, shape: tuple[int, ...]) -> Array:
+    def _tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
         tensor = self._tensors.get(name)
         if tensor is None:
             raise ModelFileError(f"the file has no tensor {name}")
         if tensor.shape != shape:
             raise ModelFileError(f"{name} has shape {tensor.shape}, must be {shape}")
-        return tensor.format.decode(tensor.data).reshape(shape)
+        return tensor
+
+
+def _multiplies_blocks(library: bk.Library) -> bool:
+    """Whether a library, maybe of some families, has products with blocks and their rows."""
+    names = {f"baracuda_kernels_{name}_run" for name in ("quantized_matmul_f32", "take_blocks_f32")}
+    return names <= set(library.symbols())
+
+
+def _stacked(parts: Sequence[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -61,7 +61,7 @@ def test_damaged_heads(at, replaced, message, tiny, tmp_path):
 
 def test_damaged_tensors(tmp_path):
     cases = {
-        "served are f32": ({"w": ((1, 32), "f32", bytes(128))}, struct.pack("<I", 99)),
+        "type 99, which is not served": ({"w": ((1, 32), "f32", bytes(128))}, struct.pack("<I", 99)),
         "must be 1 to 4": ({"w": ((1, 1, 1, 1, 32), "f32", bytes(128))}, None),
         "rows of 33 values": ({"w": ((1, 33), "q8_0", bytes(34))}, None),
         "of a file of": ({"w": ((4, 32), "f32", bytes(128))}, None),
