@@ -167,6 +167,15 @@ if TYPE_CHECKING:
     from baracuda.quantize.linear_plans import SmoothQuantLinearArgs as SmoothQuantLinearArgs
     from baracuda.quantize.linear_plans import SmoothQuantLinearDescriptor as SmoothQuantLinearDescriptor
     from baracuda.quantize.linear_plans import SmoothQuantLinearPlan as SmoothQuantLinearPlan
+    from baracuda.quantize.mmvq_plans import GgufMmvqArgs as GgufMmvqArgs
+    from baracuda.quantize.mmvq_plans import GgufMmvqDescriptor as GgufMmvqDescriptor
+    from baracuda.quantize.mmvq_plans import GgufMmvqPlan as GgufMmvqPlan
+    from baracuda.quantize.mmvq_plans import GgufMmvqBatchedArgs as GgufMmvqBatchedArgs
+    from baracuda.quantize.mmvq_plans import GgufMmvqBatchedDescriptor as GgufMmvqBatchedDescriptor
+    from baracuda.quantize.mmvq_plans import GgufMmvqBatchedPlan as GgufMmvqBatchedPlan
+    from baracuda.quantize.mmvq_plans import GgufMmvqMultiMArgs as GgufMmvqMultiMArgs
+    from baracuda.quantize.mmvq_plans import GgufMmvqMultiMDescriptor as GgufMmvqMultiMDescriptor
+    from baracuda.quantize.mmvq_plans import GgufMmvqMultiMPlan as GgufMmvqMultiMPlan
     from baracuda.random.generator import Generator as Generator
     from baracuda.random.plans import DropoutArgs as DropoutArgs
     from baracuda.random.plans import DropoutBackwardArgs as DropoutBackwardArgs
@@ -280,6 +289,7 @@ _OPS = {
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "attention.ring": "RingAttentionInit RingAttentionStep RingAttentionFinalize",
     "quantize.blocks": "GgufDequantize DequantizeBlocks TakeBlocks QuantizeActivations QuantizeActivationsWide",
+    "quantize.product_plans": "QuantizedMatmul",
     "quantize.affine_plans": (
         "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
         "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "
@@ -341,6 +351,7 @@ _LAZY = {word + part: module for module, words in _OPS.items() for word in words
 _COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
 _LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
 _LAZY |= {word + part: "quantize.linear_plans" for word in ("QuantizedLinear", "SmoothQuantLinear") for part in _PARTS}
+_LAZY |= {f"GgufMmvq{word}{part}": "quantize.mmvq_plans" for word in ("", "MultiM", "Batched") for part in _PARTS}
 _LAZY |= {word + part: "random.plans" for word in ("Random", "Dropout", "DropoutBackward") for part in _PARTS}
 _LAZY |= {f"RingAttention{part}": "attention.ring" for part in _PARTS}
 _LAZY["set_allocator"] = "_arrays.frameworks"

@@ -359,6 +359,7 @@ _SHAPES = {
     "quantize_channels": "Negative axes count from the last.",
     "quantize_tokens": "A token is a row along the last axis.",
     "quantize_groups": "Groups are adjacent elements along the last axis.",
+    "quantized_matmul": "x is (..., k), w (n, bytes), bias (n,); the result (..., n).",
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",

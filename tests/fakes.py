@@ -214,6 +214,7 @@ EXAMPLES = {
     **dict.fromkeys(("SampleTokens", "FilterTokens"), (2, 9, False, 0.5, 5, 0.5, 0.25)),
     "TypicalSampling": (2, 9, 0.5, 0.5), "ProcessLogits": (2, 9, 1, 1.5, 0.5, 0.25), "TokenBiasLists": (2, 9, 4),
     "TokenPenaltyLists": (2, 9, 4, 1.5, 0.5, 0.25), "SpeculativeSample": (2, 3, 9), "TreeSample": (2, 4, 9),
+    "QuantizedMatmul": (bk.GgufBlockFormat.Q4_K, 3, 5, 512),
     "GgufDequantize": (bk.GgufBlockFormat.Q4_K, 512), "DequantizeBlocks": (bk.GgufBlockFormat.Q4_K, 3, 512),
     "TakeBlocks": (bk.GgufBlockFormat.Q4_K, 4, 3, 512),
     **dict.fromkeys(("QuantizeActivations", "QuantizeActivationsWide"), (3, 40)),

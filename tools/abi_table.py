@@ -100,6 +100,7 @@ A section with `function` is no row but C functions of other shapes, one for eac
 the functions, whole if it begins with baracuda_:
 
 function       result and parameters of the C function, `size_t (int32_t batch, int32_t heads)`
+F              names that {F} stands for, separated by spaces
 template       the function of namespace bk that it calls with the same arguments. It returns a bk::Status, or a number,
                where C's result is int32_t
 include, doc   as in a row; the functions are in the translation unit of the first row of the table, or if there is

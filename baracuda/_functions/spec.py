@@ -70,6 +70,7 @@ PLAN_ONLY = (
     "topk_{T}",  # the functions use the rows along an axis
     "topk_backward_{T}",
     "concat_",  # any number of arrays: baracuda.concatenation
+    "mmvq",  # quantized_matmul takes any format, dtype and number of rows
     "dequantize_{F}",  # dequantize_blocks takes any format and dtype
     "reduce_{F}_backward_{T} moments",  # one axis only
 )

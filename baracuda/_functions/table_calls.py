@@ -40,6 +40,7 @@ _RULE_PARAMETERS = {
     "numbered": ("numel", "index"), "gather_rows": ("table", "idx"), "selection": ("max_selected",),
     "masked_scatter": ("source_numel",), "nonzero": ("max_nz",), "one_hot": ("num_classes",),
     "masked": ("numel", "mask"), "sort": ("sort_axis",),
+    "quantized_matmul": ("format", "w"),
     "quantize_activations": ("kx", "dst_q8_1"), "take_blocks": ("format", "indices"), "quantize_blocks": ("format", "importance"),
     "dequantize_blocks": ("format", "x"),
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),

@@ -61,6 +61,7 @@ SHAPES = {
     "quantize_channels": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
     "quantize_tokens": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3,)),
     "quantize_groups": dict.fromkeys(("x", "dy", "q"), (3, 4)) | dict.fromkeys(("scale", "zero_point"), (3, 2)),
+    "quantized_matmul": {"x": (3, 64), "w": (5, 36), "bias": (5,)},
     "quantized_linear": {"a": (3, 4), "weight": (5, 4), "a_scale": (3,), "weight_scale": (5,), "a_zero": (1,),
                          "weight_zero": (5,), "bias": (5,)},
     "integer_product": {"a": (3, 4), "b": (4, 5), "a_scale": (3,), "b_scale": (5,), "y_scale": (1,), "a_zero": (1,),
@@ -212,7 +213,7 @@ INDICES = {
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
-OF_BYTES = ("dequantize_blocks", "take_blocks")  # x is bytes
+OF_BYTES = {"dequantize_blocks": "x", "take_blocks": "x", "quantized_matmul": "w"}  # the array of bytes
 
 
 @dataclasses.dataclass
@@ -251,7 +252,7 @@ def array_of(spec, position, rng):
              for each in slots]  # fmt: skip
     slot = next((each for each in slots if each != "bf16"), "T")  # NumPy itself and PyTorch's from_numpy have no bf16
     known = INDICES.get((spec.name, argument.name), INDICES.get(argument.name))
-    is_bytes = spec.layout in OF_BYTES and argument.name == "x"
+    is_bytes = OF_BYTES.get(spec.layout) == argument.name
     dtype = np.dtype(np.uint8) if is_bytes else dtype_of(spec, slot)
     if known is not None:
         return np.array(known, dtype)

@@ -103,11 +103,26 @@ def matmul_same_batch(call: Call, dy: Any, given: Given) -> Gradients | None:
     return dict(zip("ab", call("matmul_backward", dy, a, b, needs=[needs["a"], needs["b"]])))
 
 
+_SPELLINGS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+
+def _quantized_matmul(call: Call, dy: Any, given: Given) -> Gradients:
+    """dx = dy times the decoded weights, dbias = sum of dy over its rows; the weights are constant."""
+    needs, found = given["needs"], {}
+    if needs.get("x"):
+        dtype = _SPELLINGS[str(dy.dtype).removeprefix("torch.")]
+        found["x"] = call("matmul", dy, call("dequantize_blocks", given["w"], format=given["format"], dtype=dtype))
+    if needs.get("bias"):
+        found["bias"] = dy.reshape(-1, dy.shape[-1]).sum(0)
+    return found
+
+
 # Name -> its gradients by argument, and the arguments and results that they read.
 GEMM_GRADIENTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "linear": (_linear, ("x", "weight")),
     "linear_backward": (_linear_backward, ("dy", "x", "weight")),
     "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
+    "quantized_matmul": (_quantized_matmul, ("w",)),
 }
 for _name in _ACTIVATIONS:
     GEMM_GRADIENTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")

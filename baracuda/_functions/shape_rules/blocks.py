@@ -8,9 +8,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from baracuda._call.scalars import as_flag
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, dense_as
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
+from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.quantize.formats import GgufBlockFormat, block_format, values_in
 
 
@@ -58,3 +60,17 @@ def quantize_activations(spec: Spec, shapes: Mapping[str, Shape], numbers: Mappi
     }
     extents = {"src": (rows, columns), "dst_q8_1": (rows, row_bytes)}
     return CallMeta({"kx": columns, "ny": rows}, extents, {"dst_q8_1": (*outer, row_bytes)}, op_views=views)
+
+
+def quantized_matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """x is (..., k), w (n, bytes), y (..., n)."""
+    chosen, x, w = block_format(numbers["format"]), shapes["x"], shapes["w"]
+    if len(w) != 2 or not x or values_in(w[1], chosen, "w") != x[-1]:
+        text = f"x has shape {x} and w {w}, expected (..., k) and (n, the bytes of k values of {chosen.spelling})"
+        raise InvalidProblemError(text)
+    m, n, k = math.prod(x[:-1]), w[0], x[-1]
+    if "bias" in shapes and shapes["bias"] != (n,):
+        raise InvalidProblemError(f"bias has shape {shapes['bias']}, expected {(n,)}")
+    backend = BATCH_INVARIANT * as_flag("batch_invariant", numbers["batch_invariant"])
+    values = {"m": m, "n": n, "k": k, "format": int(chosen), "backend": backend}
+    return _meta(values, {"x": (m, k), "w": w, "bias": (n,), "y": (m, n)}, (*x[:-1], n))

@@ -16,7 +16,7 @@ MOST = 2**47
 # Ops with extents that are multiples of up to 128.
 SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
-MULTIPLES = (*PACKED, "int4_", "nf4_", *SPARSE, "dequantize_blocks", "take_blocks")
+MULTIPLES = (*PACKED, "int4_", "nf4_", *SPARSE, "dequantize_blocks", "take_blocks", "mmvq_", "quantized_matmul")
 # Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [
     op for op, (row, _) in OPS.items()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products with GGUF weights: QuantizedMatmul by any number of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda._call.scalars import as_integer
+from baracuda.descriptor import Descriptor
+from baracuda.guarantee import BATCH_INVARIANT
+from baracuda.kinds import OpCategory, QuantizeKind
+from baracuda.plan import Plan
+from baracuda.quantize.formats import GgufBlockFormat, bytes_of
+
+
+def _count() -> Any:
+    return descriptor.checked(lambda name, value: as_integer(name, value, 0))
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizedMatmulDescriptor(Descriptor):
+    """m rows of k activations, n rows of k weights; k is a multiple of the format's block. element: f32, f16 or bf16."""
+
+    block_format: GgufBlockFormat = descriptor.choice(GgufBlockFormat)
+    m: int = _count()
+    n: int = _count()
+    k: int = _count()
+
+    @property
+    def row_bytes(self) -> int:
+        return bytes_of(self.k, self.block_format, "k")
+
+
+class QuantizedMatmulPlan(Plan):
+    """y (m, n) = x (m, k) w^T + bias, with the decoded weights, in f32."""
+
+    __slots__ = ()
+    op = "quantized_matmul_{T}"
+    category = OpCategory.QUANTIZATION
+    kind = QuantizeKind.QUANTIZED_MATMUL
+    names: ClassVar = {"format": "block_format"}
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        return {"backend": BATCH_INVARIANT if self.preference.batch_invariant else 0}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights of GGUF's codebooks of two bits.
+#include "core/codec/gguf_iq.h"
+#include "quantize/products/block_product_cuda.cuh"
+
+namespace bk {
+
+template Status block_product<codec::Iq2Xxs>(const Launch&, const BlockProduct&);
+template Status block_product<codec::Iq2Xs>(const Launch&, const BlockProduct&);
+template Status block_product<codec::Iq2S>(const Launch&, const BlockProduct&);
+
+}  // namespace bk

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Microkernels on decoded codes, the same for all formats: rows of 8-bit codes with a scale and an offset for each 16.
+#pragma once
+
+#include <cstdint>
+
+#include "core/codec/codes_cpu.h"
+#include "core/platform.h"
+
+namespace bk {
+
+constexpr int kCodesK = 256, kCodeGroup = 16, kCodeGroups = kCodesK / kCodeGroup;  // K elements decoded at once: whole blocks
+
+// Part of a row of weights.
+struct CodesRow {
+    alignas(64) int8_t codes[kCodesK];
+    float scales[kCodeGroups], offsets[kCodeGroups];
+};
+
+// values[k] = scale code + offset, product and sum rounded each; `count` is a multiple of 16.
+void expand_codes(const CodesRow& row, bool has_offset, int64_t count, float* values);
+
+// Part of a row of q8_1 activations: codes, and for each 16 the scale and the sum that an offset multiplies.
+struct QuantizedRow {
+    alignas(64) int8_t codes[kCodesK];
+    alignas(64) int32_t quads[kCodesK / 4];  // -128 times the sum of four codes
+    float scales[kCodeGroups], sums[kCodeGroups];
+};
+
+constexpr int kDotLanes = 16;
+
+// lanes[] += scale of w and x times the products of their codes, and `factors` times the sums if it is not null; `count` is
+// a multiple of 32, and both rows have zeros behind it.
+void dot_codes(const CodesRow& w, const float* factors, const QuantizedRow& x, int64_t count, float (&lanes)[kDotLanes]);
+
+// K elements first to first + count of a row, with at most kCodesK; both are multiples of 16.
+template <class Format>
+BK_HD void read_codes(const uint8_t* BK_RESTRICT row, int64_t first, int64_t count, CodesRow* BK_RESTRICT to) {
+    constexpr int kEach = Format::kGroup < 16 ? 1 : Format::kGroup / 16;  // sixteens with one scale
+    const uint8_t* BK_RESTRICT block = row + first / Format::kBlock * Format::kBytes;
+    int e = static_cast<int>(first % Format::kBlock);
+    for (int64_t k = 0; k < count; block += Format::kBytes, e = 0) {
+        const int length = static_cast<int>(count - k < Format::kBlock - e ? count - k : Format::kBlock - e);
+        for (int at = 0; at < length;) {
+            const codec::Affine affine = Format::affine(block, (e + at) / Format::kGroup);
+            const int sixteens = kEach - (e + at) / 16 % kEach, left = (length - at) / 16;
+            for (int s = 0; s < (sixteens < left ? sixteens : left); ++s) {
+                to->scales[k / 16 + at / 16 + s] = affine.scale;
+                to->offsets[k / 16 + at / 16 + s] = affine.offset;
+            }
+            at += 16 * (sixteens < left ? sixteens : left);
+        }
+        for (int at = 0; at < length; at += 16) {
+            const codec::Bytes16 codes = codec::Codes16<Format>::read(block, e + at);
+            memcpy(to->codes + k + at, &codes, sizeof(codes));
+        }
+        k += length;
+    }
+}
+
+}  // namespace bk

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = x w^T + bias with weights of any block format, chosen at run time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "quantize/products/formats.h"
+#include "quantize/products/mmvq.h"
+
+namespace bk {
+
+constexpr int32_t kInvariantProduct = 5;  // gemm's Backend::kInvariant
+
+template <class T>
+struct QuantizedMatmul {
+    int64_t m, n, k;
+    int32_t format, backend;
+
+    int64_t row_bytes() const {
+        const codec::BlockSize block = codec::BlockSize::of(format);
+        return block.values == 0 ? 0 : k / block.values * block.bytes;
+    }
+    Work work() const { return m == 0 || n == 0 ? Work::kNone : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
+        if (backend != 0 && backend != kInvariantProduct)
+            return fail(Status::kInvalidProblem, "backend is %d, must be 0 or 5 (batch-invariant)", backend);
+        return with_product_format(format,
+                                   [&](auto chosen) { return require_blocks<typename decltype(chosen)::type>("k", k); });
+    }
+    Status run(const T* x, const uint8_t* w, const T* bias, T* y, const Launch& launch) const {
+        return with_product_format(format, [&](auto chosen) {
+            using Format = typename decltype(chosen)::type;
+            return block_product<Format>(launch,
+                                         {m, n, k, w, x, y, bias, k, 1, n, kFloatDtype<T>, {}, backend == kInvariantProduct});
+        });
+    }
+};
+
+}  // namespace bk
