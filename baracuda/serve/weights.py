@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of a model on the device: matrices as the blocks of the file where the library multiplies by them, else f32."""
+"""Weights of a model on the device: matrices as blocks where the library multiplies by them, all else in f32."""
 
 from __future__ import annotations
 
