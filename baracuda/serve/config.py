@@ -9,6 +9,7 @@ from typing import Any
 from baracuda.serve.errors import ModelFileError
 
 ARCHITECTURES = ("llama", "qwen2")
+HALVES = "baracuda.rope.halves"  # metadata: rope rotates halves, whatever the architecture
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,5 +64,5 @@ def from_gguf(metadata: dict[str, Any], vocabulary: int) -> Config:
     return Config(
         vocabulary, number("context_length"), number("block_count"), width, number("feed_forward_length"), heads,
         number("attention.head_count_kv", heads), head_dim, number("attention.layer_norm_rms_epsilon"),
-        number("rope.freq_base", 10000.0), rotates_halves=kind != "llama",
+        number("rope.freq_base", 10000.0), rotates_halves=kind != "llama" or bool(metadata.get(HALVES)),
     )  # fmt: skip

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import functools
 import os
+import pathlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 import baracuda as bk
-from baracuda.serve import config, gguf, tokenizer
+from baracuda.serve import config, gguf, hugging_face, tokenizer
 from baracuda.serve.chat import ChatTemplate
-from baracuda.serve.errors import RequestError
+from baracuda.serve.errors import ModelFileError, RequestError
 from baracuda.serve.model import Limits, Model
 from baracuda.serve.request import Delta, Options
 from baracuda.serve.scheduler import Scheduler
@@ -126,11 +127,17 @@ def load(
     path: str | os.PathLike[str], library: bk.Library | None = None, *, cache_tokens: int | None = None,
     step_tokens: int = 256, sequences: int = 64, batch_invariant: bool = False,
 ) -> Engine:  # fmt: skip
-    """An engine for a GGUF file. `cache_tokens` of keys and values are kept for all requests together."""
+    """An engine for a GGUF file, or a folder of Hugging Face. `cache_tokens` is the number of tokens whose keys and
+    values are kept, of all requests together.
+    """
     library = library or bk.default_library()
-    file = gguf.read(path)
+    file = hugging_face.read(pathlib.Path(path)) if os.path.isdir(path) else gguf.read(path)
     words = tokenizer.from_gguf(file.metadata)
-    described = config.from_gguf(file.metadata, len(words))
+    if "token_embd.weight" not in file.tensors:
+        raise ModelFileError(f"{path} has no tensor token_embd.weight")
+    described = config.from_gguf(file.metadata, file.tensors["token_embd.weight"].shape[0])
+    if described.vocabulary < len(words):
+        raise ModelFileError(f"{path} has {len(words)} tokens, but embeds {described.vocabulary}")
     tokens = cache_tokens or min(4 * described.context, 32768)
     limits = Limits(pages=-(-tokens // Limits.page_size), tokens=max(step_tokens, sequences), sequences=sequences)
     model = Model(described, Weights(file.tensors, library), limits, library, batch_invariant=batch_invariant)

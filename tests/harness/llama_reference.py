@@ -26,13 +26,14 @@ def logits(metadata: dict[str, Any], w: dict[str, np.ndarray], tokens: list[int]
     kind = metadata["general.architecture"]
     heads, kv_heads = (metadata[f"{kind}.attention.{name}"] for name in ("head_count", "head_count_kv"))
     eps, base = metadata[f"{kind}.attention.layer_norm_rms_epsilon"], metadata[f"{kind}.rope.freq_base"]
+    halves = kind != "llama" or metadata.get("baracuda.rope.halves", False)
     x = w["token_embd.weight"][tokens]
     n = len(tokens)
     for layer in range(metadata[f"{kind}.block_count"]):
         of = {name.split(".", 2)[2]: array for name, array in w.items() if name.startswith(f"blk.{layer}.")}
         h = rms_norm(x, of["attn_norm.weight"], eps)
         q, k, v = (h @ of[f"attn_{x}.weight"].T + of.get(f"attn_{x}.bias", 0.0) for x in "qkv")
-        q, k = (rope(a.reshape(n, m, -1), base, kind != "llama") for a, m in ((q, heads), (k, kv_heads)))
+        q, k = (rope(a.reshape(n, m, -1), base, halves) for a, m in ((q, heads), (k, kv_heads)))
         k, v = (np.repeat(a, heads // kv_heads, axis=1) for a in (k, v.reshape(n, kv_heads, -1)))
         scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(q.shape[-1])
         scores = np.where(np.tri(n, dtype=bool), scores, -np.inf)
