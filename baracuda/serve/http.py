@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP server with OpenAI's API: /v1/chat/completions, /v1/completions and /v1/models, whole or as a stream.
+"""An HTTP server with OpenAI's API: /v1/chat/completions, /v1/completions and /v1/models, whole or as a stream. A page
+at / talks to it.
 
 It needs the packages starlette and uvicorn (`pip install baracuda[serve]`). A request that is wrong gets 400 and a text
 that names the field; one whose client leaves is cancelled, and its pages are free before the next step.
@@ -8,6 +9,7 @@ that names the field; one whose client leaves is cancelled, and its pages are fr
 from __future__ import annotations
 
 import asyncio
+import importlib.resources
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +17,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from baracuda.serve import protocol
@@ -48,10 +50,12 @@ class _Service:
         self.engine = engine
         self.name = re.sub(r"[^a-z0-9.]+", "-", engine.name.lower()).strip("-") or "model"
         self.names = (self.name, engine.name)
+        self._page = importlib.resources.files("baracuda.serve").joinpath("page.html").read_text("utf-8")
 
     def application(self) -> Starlette:
         return Starlette(
             routes=[
+                Route("/", self.page),
                 Route("/v1/chat/completions", self.chat, methods=["POST"]),
                 Route("/v1/completions", self.complete, methods=["POST"]),
                 Route("/v1/models", self.models),
@@ -73,6 +77,9 @@ class _Service:
         return await self._answer(
             request, await asyncio.to_thread(protocol.completion_job, body, self.engine.tokenizer, self.names)
         )
+
+    async def page(self, request: Request) -> Response:
+        return HTMLResponse(self._page)
 
     async def models(self, request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [self._description()]})

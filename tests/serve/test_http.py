@@ -2,39 +2,19 @@
 """The HTTP server, by OpenAI's own client and by httpx, on the loopback interface."""
 
 import concurrent.futures
-import contextlib
 import json
-import socket
-import threading
 import time
 
 import httpx
 import openai
 import pytest
-import uvicorn
 
-from baracuda.serve.http import MAX_BODY, application
+from baracuda.serve.http import MAX_BODY
+from harness.serving import serving
 
 MODEL = "tiny-model"
 HELLO = [{"role": "user", "content": "the hand in the land"}]
 GREEDY = {"temperature": 0, "extra_body": {"ignore_eos": True}}
-
-
-@contextlib.contextmanager
-def serving(engine):
-    """The address of a server that runs in a thread."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(application(engine), log_level="error", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        listening.close()
 
 
 @pytest.fixture
