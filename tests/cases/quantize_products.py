@@ -140,9 +140,8 @@ def quantized_reference(problem):
         factors = np.ascontiguousarray(weights[..., at : at + 2]).view("<f2")[..., 0].astype(np.float64)
         factors = factors * -ZEROS.get(name, -1)
         expected.value = expected.value + missed @ factors.T
-        expected.magnitude = expected.magnitude + (np.abs(stored * np.isfinite(stored)) + np.abs(sums)) @ np.abs(
-            factors.T
-        )
+        sizes = np.where(np.isfinite(stored), np.abs(stored), 0.0) + np.abs(sums)
+        expected.magnitude = expected.magnitude + sizes @ np.abs(factors.T)
     return {"dst": expected}
 
 

@@ -31,7 +31,8 @@ def make(rng, name, rows, blocks):
 
 
 def close(got, expected, magnitude, count, dtype):
-    bound = (2 * count + 16) * 2.0**-23 * magnitude + 2 * EPS[dtype] * np.abs(expected) + (6e-8 if dtype == "f16" else 1e-30)
+    bound = (2 * count + 16) * 2.0**-23 * magnitude + 2 * EPS[dtype] * np.abs(expected)
+    bound = bound + (6e-8 if dtype == "f16" else 1e-30)
     fits = np.abs(expected) < (6e4 if dtype == "f16" else np.inf)  # others may overflow
     assert np.all(np.abs(got.astype(np.float64) - expected)[fits] <= bound[fits])
 
