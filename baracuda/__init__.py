@@ -65,7 +65,6 @@ from baracuda.errors import (
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
 from baracuda.kinds import (
     ActivationKind,
-    AffineKind,
     ArchSku,
     ArgReduceKind,
     AttentionKind,
@@ -83,7 +82,6 @@ from baracuda.kinds import (
     ExpertGroupScore,
     ExpertScoring,
     FloatFormat,
-    FloatQuantizeKind,
     Fp8Scaling,
     GatedActivationKind,
     ImageKind,
@@ -477,7 +475,6 @@ __all__ = [
     *_LAZY,
     *_MODULES,
     "ActivationKind",
-    "AffineKind",
     "ArchSku",
     "ArgReduceKind",
     "AttentionKind",
@@ -499,7 +496,6 @@ __all__ = [
     "EpilogueKind",
     "ExportError",
     "FloatFormat",
-    "FloatQuantizeKind",
     "Fp8Scaling",
     "GatedActivationKind",
     "GgufBlockFormat",

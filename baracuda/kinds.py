@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
-import enum
-
-
-class IntEnum(enum.IntEnum):
-    """Base of the enumerations; members have a one-line `description`."""
-
-    @property
-    def description(self) -> str:
-        from baracuda._library.members import description
-
-        return description(self)
+from baracuda._enumeration import IntEnum as IntEnum
+from baracuda.elementwise.kinds import BinaryCmpKind as BinaryCmpKind
+from baracuda.elementwise.kinds import BinaryKind as BinaryKind
+from baracuda.elementwise.kinds import GatedActivationKind as GatedActivationKind
+from baracuda.elementwise.kinds import TernaryKind as TernaryKind
+from baracuda.elementwise.kinds import UnaryKind as UnaryKind
+from baracuda.experts.kinds import ExpertGroupScore as ExpertGroupScore
+from baracuda.experts.kinds import ExpertScoring as ExpertScoring
+from baracuda.experts.kinds import MoeKind as MoeKind
+from baracuda.experts.kinds import RoutingKind as RoutingKind
+from baracuda.quantize.kinds import CodeBook as CodeBook
+from baracuda.quantize.kinds import DynamicRangeMode as DynamicRangeMode
+from baracuda.quantize.kinds import DynamicRangeScope as DynamicRangeScope
+from baracuda.quantize.kinds import FloatFormat as FloatFormat
+from baracuda.quantize.kinds import Fp8Scaling as Fp8Scaling
+from baracuda.quantize.kinds import MxFormat as MxFormat
+from baracuda.quantize.kinds import QuantizeKind as QuantizeKind
+from baracuda.quantize.kinds import ScaleLayout as ScaleLayout
+from baracuda.quantize.kinds import ScaleRule as ScaleRule
 
 
 class OpCategory(IntEnum):
@@ -369,41 +377,6 @@ class QuantileInterpolation(IntEnum):
     NEAREST = 4
 
 
-class ExpertScoring(IntEnum):
-    """How scores of experts follow from logits."""
-
-    SOFTMAX = 0
-    SIGMOID = 1
-    TOPK_SOFTMAX = 2
-
-
-class ExpertGroupScore(IntEnum):
-    """The value of a group of experts."""
-
-    MAX = 0
-    SUM_OF_TOP_2 = 1
-
-
-class MoeKind(IntEnum):
-    """Products of MoePlan."""
-
-    SCALAR_GGUF = 0
-    WMMA = 1
-    WMMA_GGUF = 2
-
-
-class RoutingKind(IntEnum):
-    """Ops of a mixture of experts beside its products."""
-
-    ROUTE = 200
-    ROUTE_BACKWARD = 201
-    SORT = 202
-    PERMUTE = 203
-    PERMUTE_BACKWARD = 204
-    COMBINE = 205
-    COMBINE_BACKWARD = 206
-
-
 class IndexingKind(IntEnum):
     """Numbers from 200 up are ours."""
 
@@ -490,145 +463,6 @@ class ImageKind(IntEnum):
     NMS = 40
 
 
-class UnaryKind(IntEnum):
-    """Backward plans carry the forward value. Numbers from 200 up are ours."""
-
-    NEG = 0
-    ABS = 1
-    SIGN = 2
-    RECIPROCAL = 3
-    SQUARE = 4
-    CUBE = 5
-    SQRT = 10
-    RSQRT = 11
-    CBRT = 12
-    EXP = 20
-    EXP2 = 21
-    EXPM1 = 22
-    LOG = 23
-    LOG2 = 24
-    LOG10 = 25
-    LOG1P = 26
-    SIN = 30
-    COS = 31
-    TAN = 32
-    ASIN = 33
-    ACOS = 34
-    ATAN = 35
-    SINH = 40
-    COSH = 41
-    TANH = 42
-    ASINH = 43
-    ACOSH = 44
-    ATANH = 45
-    FLOOR = 50
-    CEIL = 51
-    ROUND = 52
-    TRUNC = 53
-    FRAC = 54
-    ERF = 60
-    ERFC = 61
-    ERFINV = 62
-    LGAMMA = 63
-    DIGAMMA = 64
-    BITWISE_NOT = 70
-    POPCOUNT = 71
-    CLZ = 72
-    CTZ = 73
-    RELU = 100
-    GELU = 101
-    GELU_TANH = 102
-    SILU = 103
-    MISH = 104
-    SIGMOID = 105
-    LOGIT = 106
-    SOFTPLUS = 107
-    SOFTSIGN = 108
-    TANHSHRINK = 109
-    RELU6 = 110
-    HARDSWISH = 111
-    HARDSIGMOID = 112
-    HARDTANH = 113
-    SELU = 114
-    LEAKY_RELU = 115
-    ELU = 116
-    HARDSHRINK = 117
-    SOFTSHRINK = 118
-    THRESHOLD = 119
-    PRELU = 120
-    POWI = 121
-    STEP = 122
-    CAST = 130
-    AFFINE = 131
-    RELU_PROPAGATING = 200
-    GELU_ERF = 201
-    POWF = 202
-    LOGICAL_NOT = 203
-
-
-class BinaryKind(IntEnum):
-    """MOD takes the sign of b, REMAINDER the sign of a; MINIMUM and MAXIMUM propagate NaN, FMIN and FMAX drop it."""
-
-    ADD = 0
-    SUB = 1
-    MUL = 2
-    DIV = 3
-    FLOOR_DIVIDE = 4
-    MOD = 5
-    REMAINDER = 6
-    POW = 7
-    ATAN2 = 8
-    HYPOT = 9
-    COPYSIGN = 10
-    NEXTAFTER = 11
-    LDEXP = 12
-    MINIMUM = 13
-    MAXIMUM = 14
-    FMIN = 15
-    FMAX = 16
-    EQ = 17
-    NE = 18
-    GT = 19
-    GE = 20
-    LT = 21
-    LE = 22
-    LOGICAL_AND = 23
-    LOGICAL_OR = 24
-    LOGICAL_XOR = 25
-    BITWISE_AND = 26
-    BITWISE_OR = 27
-    BITWISE_XOR = 28
-    BITWISE_LEFT_SHIFT = 29
-    BITWISE_RIGHT_SHIFT = 30
-    LERP = 31
-
-
-class BinaryCmpKind(IntEnum):
-    EQ = 0
-    NE = 1
-    GT = 2
-    GE = 3
-    LT = 4
-    LE = 5
-
-
-class TernaryKind(IntEnum):
-    CLAMP = 0
-    FMA = 1
-    ADDCMUL = 2
-    ADDCDIV = 3
-    WHERE = 4
-
-
-class GatedActivationKind(IntEnum):
-    """x splits into halves a and b; GLU a sigmoid(b), REGLU a relu(b), SWIGLU a silu(b), GEGLU a gelu(b)."""
-
-    GLU = 0
-    REGLU = 1
-    SWIGLU = 2
-    GEGLU = 3
-
-
 class RandomKind(IntEnum):
     """Random arrays of RandomPlan."""
 
@@ -689,124 +523,6 @@ class PerRowSampler(IntEnum):
     TOP_K_TOP_P = 3
 
 
-class AffineKind(IntEnum):
-    """Ops of affine quantisation. Numbers are ours."""
-
-    QUANTIZE_PER_TENSOR = 200
-    DEQUANTIZE_PER_TENSOR = 201
-    QUANTIZE_PER_CHANNEL = 202
-    DEQUANTIZE_PER_CHANNEL = 203
-    QUANTIZE_PER_TOKEN = 204
-    DEQUANTIZE_PER_TOKEN = 205
-    QUANTIZE_PER_GROUP = 206
-    DEQUANTIZE_PER_GROUP = 207
-    FAKE_QUANTIZE = 208
-    DYNAMIC_RANGE = 209
-    QUANTIZED_LINEAR = 210
-    INTEGER_PRODUCT = 211
-
-
-class DynamicRangeMode(IntEnum):
-    """SYMMETRIC ranges have zero point 0."""
-
-    SYMMETRIC = 0
-    ASYMMETRIC = 1
-
-
-class DynamicRangeScope(IntEnum):
-    """What shares a scale."""
-
-    TENSOR = 0
-    CHANNEL = 1
-    TOKEN = 2
-    GROUP = 3
-
-
-class FloatQuantizeKind(IntEnum):
-    """Ops on float-coded formats. Numbers from 200 up are ours."""
-
-    NF4_DEQUANTIZE = 220
-    NF4_PRODUCT = 221
-    FOUR_BIT_QUANTIZE = 222
-    FOUR_BIT_DEQUANTIZE = 223
-    FOUR_BIT_PRODUCT = 224
-    EIGHT_BIT_QUANTIZE = 225
-    EIGHT_BIT_DEQUANTIZE = 226
-    ENCODE_FLOATS = 227
-    DECODE_FLOATS = 228
-    MX_QUANTIZE = 229
-    MX_DEQUANTIZE = 230
-    SWIZZLE_SCALES = 231
-    FP8_QUANTIZE = 232
-    FP8_DEQUANTIZE = 233
-
-
-class CodeBook(IntEnum):
-    """Sixteen values in [-1, 1] that codes of four bits stand for."""
-
-    NF4 = 0
-    FP4 = 1
-
-
-class FloatFormat(IntEnum):
-    """Floats of 4, 6 and 8 bits, a byte each, in the low bits."""
-
-    E2M1 = 0
-    E2M3 = 1
-    E3M2 = 2
-    E4M3 = 3
-    E5M2 = 4
-    E4M3_FNUZ = 5
-    E5M2_FNUZ = 6
-    E8M0 = 7
-
-
-class MxFormat(IntEnum):
-    """Block formats: 32 elements with a scale of e8m0, or in NVFP4 16 elements with one of e4m3."""
-
-    MXFP4 = 0
-    MXFP6_E2M3 = 1
-    MXFP6_E3M2 = 2
-    MXFP8_E4M3 = 3
-    MXFP8_E5M2 = 4
-    MXINT8 = 5
-    NVFP4 = 6
-
-    @property
-    def block(self) -> int:
-        """Elements with one scale."""
-        return 16 if self is MxFormat.NVFP4 else 32
-
-    @property
-    def bits(self) -> int:
-        """Bits of an element."""
-        return 4 if self in (MxFormat.MXFP4, MxFormat.NVFP4) else 6 if "MXFP6" in self.name else 8
-
-
-class ScaleRule(IntEnum):
-    """The exponent of an e8m0 scale, by the largest magnitude of the block."""
-
-    FLOOR = 0
-    CEIL = 1
-    ROUND = 2
-
-
-class ScaleLayout(IntEnum):
-    """The order of a matrix of scales in memory."""
-
-    LINEAR = 0
-    SWIZZLED_128X4 = 1
-
-
-class Fp8Scaling(IntEnum):
-    """The elements that share a scale."""
-
-    TENSOR = 0
-    ROWS = 1
-    GROUPS = 2
-    BLOCKS = 3
-
-
 class SamplingKind(IntEnum):
     """Ops on distributions of tokens. Numbers from 200 up are ours."""
 
@@ -814,35 +530,3 @@ class SamplingKind(IntEnum):
     FILTER = 201
     PENALTY = 202
     SPECULATIVE = 203
-
-
-class QuantizeKind(IntEnum):
-    """Numbers from 200 up are ours."""
-
-    PER_TENSOR = 0
-    PER_TENSOR_BACKWARD = 1
-    DEQUANTIZE_PER_TENSOR = 2
-    DEQUANTIZE_PER_TENSOR_BACKWARD = 3
-    PER_CHANNEL = 4
-    PER_CHANNEL_BACKWARD = 5
-    DEQUANTIZE_PER_CHANNEL = 6
-    DEQUANTIZE_PER_CHANNEL_BACKWARD = 7
-    FAKE_QUANTIZE = 8
-    FAKE_QUANTIZE_BACKWARD = 9
-    PER_TOKEN = 16
-    PER_TOKEN_BACKWARD = 17
-    PER_GROUP = 18
-    PER_GROUP_BACKWARD = 19
-    DYNAMIC_RANGE = 20
-    DEQUANTIZE_PER_TOKEN = 21
-    DEQUANTIZE_PER_TOKEN_BACKWARD = 22
-    DEQUANTIZE_PER_GROUP = 23
-    DEQUANTIZE_PER_GROUP_BACKWARD = 24
-    QUANTIZED_LINEAR = 25
-    GGUF_DEQUANTIZE = 26
-    GGUF_MMVQ = 27
-    DEQUANTIZE_BLOCKS = 200
-    QUANTIZE_BLOCKS = 201
-    TAKE_BLOCKS = 202
-    QUANTIZE_ACTIVATIONS = 203
-    QUANTIZED_MATMUL = 204

@@ -19,7 +19,7 @@ from baracuda._call.scalars import INT32_MAX, INT32_MIN, INT64_MAX, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.kinds import AffineKind, DynamicRangeMode, DynamicRangeScope, OpCategory
+from baracuda.kinds import DynamicRangeMode, DynamicRangeScope, OpCategory, QuantizeKind
 from baracuda.plan import Plan
 
 _CODES = {ElementKind.S8: "s8", ElementKind.U8: "u8", ElementKind.S4: "s4", ElementKind.U4: "u4"}
@@ -131,7 +131,7 @@ class QuantizePerTensorPlan(_AffinePlan):
     __slots__ = ()
     op = "quantize_per_tensor_{T}_{U}"
     rows = _rows("quantize_per_tensor_{T}")
-    kind = AffineKind.QUANTIZE_PER_TENSOR
+    kind = QuantizeKind.PER_TENSOR
 
 
 class QuantizePerTensorBackwardPlan(_AffinePlan):
@@ -139,7 +139,7 @@ class QuantizePerTensorBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "quantize_per_tensor_backward_{T}"
-    kind = AffineKind.QUANTIZE_PER_TENSOR
+    kind = QuantizeKind.PER_TENSOR_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -147,7 +147,7 @@ class DequantizePerTensorPlan(_AffinePlan):
     __slots__ = ()
     op = "dequantize_per_tensor_{T}_{U}"
     rows = _rows("dequantize_per_tensor_{T}")
-    kind = AffineKind.DEQUANTIZE_PER_TENSOR
+    kind = QuantizeKind.DEQUANTIZE_PER_TENSOR
     names: ClassVar = _DEQUANTIZED
 
 
@@ -156,7 +156,7 @@ class DequantizePerTensorBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "dequantize_per_tensor_backward_{T}"
-    kind = AffineKind.DEQUANTIZE_PER_TENSOR
+    kind = QuantizeKind.DEQUANTIZE_PER_TENSOR_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -165,7 +165,7 @@ class FakeQuantizePlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE
     names: ClassVar = {"x": "input", "y": "output"}
 
 
@@ -174,7 +174,7 @@ class FakeQuantizeBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_backward_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -261,7 +261,7 @@ class QuantizePerChannelPlan(_AffinePlan):
     __slots__ = ()
     op = "quantize_per_channel_{T}_{U}"
     rows = _rows("quantize_per_channel_{T}")
-    kind = AffineKind.QUANTIZE_PER_CHANNEL
+    kind = QuantizeKind.PER_CHANNEL
 
 
 class QuantizePerChannelBackwardPlan(_AffinePlan):
@@ -269,7 +269,7 @@ class QuantizePerChannelBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "quantize_per_channel_backward_{T}"
-    kind = AffineKind.QUANTIZE_PER_CHANNEL
+    kind = QuantizeKind.PER_CHANNEL_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -277,7 +277,7 @@ class DequantizePerChannelPlan(_AffinePlan):
     __slots__ = ()
     op = "dequantize_per_channel_{T}_{U}"
     rows = _rows("dequantize_per_channel_{T}")
-    kind = AffineKind.DEQUANTIZE_PER_CHANNEL
+    kind = QuantizeKind.DEQUANTIZE_PER_CHANNEL
     names: ClassVar = _DEQUANTIZED
 
 
@@ -286,7 +286,7 @@ class DequantizePerChannelBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "dequantize_per_channel_backward_{T}"
-    kind = AffineKind.DEQUANTIZE_PER_CHANNEL
+    kind = QuantizeKind.DEQUANTIZE_PER_CHANNEL_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -295,7 +295,7 @@ class FakeQuantizePerChannelPlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_per_channel_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE
     names: ClassVar = {"x": "input", "y": "output", "shape4": "shape"}
 
 
@@ -304,7 +304,7 @@ class FakeQuantizePerChannelBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_per_channel_backward_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -313,7 +313,7 @@ class FakeQuantizeLearnablePlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_learnable_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE
     names: ClassVar = {"x": "input", "y": "output", "shape4": "shape"}
 
 
@@ -322,7 +322,7 @@ class FakeQuantizeLearnableBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "fake_quantize_learnable_backward_{T}"
-    kind = AffineKind.FAKE_QUANTIZE
+    kind = QuantizeKind.FAKE_QUANTIZE_BACKWARD
     names: ClassVar = _GRADIENT | {"dscale": "d_scale", "dzero_point": "d_zero_point"}
 
 
@@ -373,7 +373,7 @@ class QuantizePerTokenPlan(_AffinePlan):
     __slots__ = ()
     op = "quantize_per_token_{T}_{U}"
     rows = _rows("quantize_per_token_{T}")
-    kind = AffineKind.QUANTIZE_PER_TOKEN
+    kind = QuantizeKind.PER_TOKEN
 
 
 class QuantizePerTokenBackwardPlan(_AffinePlan):
@@ -381,7 +381,7 @@ class QuantizePerTokenBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "quantize_per_token_backward_{T}"
-    kind = AffineKind.QUANTIZE_PER_TOKEN
+    kind = QuantizeKind.PER_TOKEN_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -389,7 +389,7 @@ class DequantizePerTokenPlan(_AffinePlan):
     __slots__ = ()
     op = "dequantize_per_token_{T}_{U}"
     rows = _rows("dequantize_per_token_{T}")
-    kind = AffineKind.DEQUANTIZE_PER_TOKEN
+    kind = QuantizeKind.DEQUANTIZE_PER_TOKEN
     names: ClassVar = _DEQUANTIZED
 
 
@@ -398,7 +398,7 @@ class DequantizePerTokenBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "dequantize_per_token_backward_{T}"
-    kind = AffineKind.DEQUANTIZE_PER_TOKEN
+    kind = QuantizeKind.DEQUANTIZE_PER_TOKEN_BACKWARD
     names: ClassVar = _GRADIENT
 
 
@@ -457,7 +457,7 @@ class QuantizePerGroupPlan(_AffinePlan):
     __slots__ = ()
     op = "quantize_per_group_{T}_{U}"
     rows = _rows("quantize_per_group_{T}")
-    kind = AffineKind.QUANTIZE_PER_GROUP
+    kind = QuantizeKind.PER_GROUP
     names: ClassVar = {"x": "input", "q": "output", **_OUTER}
 
 
@@ -466,7 +466,7 @@ class QuantizePerGroupBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "quantize_per_group_backward_{T}"
-    kind = AffineKind.QUANTIZE_PER_GROUP
+    kind = QuantizeKind.PER_GROUP_BACKWARD
     names: ClassVar = _GRADIENT | _OUTER
 
 
@@ -474,7 +474,7 @@ class DequantizePerGroupPlan(_AffinePlan):
     __slots__ = ()
     op = "dequantize_per_group_{T}_{U}"
     rows = _rows("dequantize_per_group_{T}")
-    kind = AffineKind.DEQUANTIZE_PER_GROUP
+    kind = QuantizeKind.DEQUANTIZE_PER_GROUP
     names: ClassVar = _DEQUANTIZED | _OUTER
 
 
@@ -483,7 +483,7 @@ class DequantizePerGroupBackwardPlan(_AffinePlan):
 
     __slots__ = ()
     op = "dequantize_per_group_backward_{T}"
-    kind = AffineKind.DEQUANTIZE_PER_GROUP
+    kind = QuantizeKind.DEQUANTIZE_PER_GROUP_BACKWARD
     names: ClassVar = _GRADIENT | _OUTER
 
 
@@ -543,7 +543,7 @@ class DynamicRangeQuantizePlan(_AffinePlan):
     __slots__ = ()
     op = "dynamic_range_quantize_per_token_{kind}_{T}_{U}"
     rows = tuple([f"dynamic_range_quantize_per_token_{each}_s8" for each in ("sym_{T}", "asym_{T}")])
-    kind = AffineKind.DYNAMIC_RANGE
+    kind = QuantizeKind.DYNAMIC_RANGE
     spelling: ClassVar = {DynamicRangeMode.SYMMETRIC: "sym", DynamicRangeMode.ASYMMETRIC: "asym"}
     names: ClassVar = {
         "x": "input", "q": "output", "scale": "scale_out", "zero_point": "zero_point_out", "n": "rows", "d": "columns",

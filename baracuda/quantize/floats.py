@@ -19,10 +19,10 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import (
     CodeBook,
     FloatFormat,
-    FloatQuantizeKind,
     Fp8Scaling,
     MxFormat,
     OpCategory,
+    QuantizeKind,
     ScaleLayout,
     ScaleRule,
 )
@@ -73,7 +73,7 @@ class EncodeFloatsPlan(_FloatPlan):
 
     __slots__ = ()
     op = "encode_floats_{T}"
-    kind = FloatQuantizeKind.ENCODE_FLOATS
+    kind = QuantizeKind.ENCODE_FLOATS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class DecodeFloatsPlan(_FloatPlan):
 
     __slots__ = ()
     op = "decode_floats_{T}"
-    kind = FloatQuantizeKind.DECODE_FLOATS
+    kind = QuantizeKind.DECODE_FLOATS
 
 
 # --- MX and NVFP4 ----------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class DequantizeMxPlan(_FloatPlan):
 
     __slots__ = ()
     op = "dequantize_mx_{T}"
-    kind = FloatQuantizeKind.MX_DEQUANTIZE
+    kind = QuantizeKind.MX_DEQUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +134,7 @@ class QuantizeMxPlan(_FloatPlan):
 
     __slots__ = ()
     op = "quantize_mx_{T}"
-    kind = FloatQuantizeKind.MX_QUANTIZE
+    kind = QuantizeKind.MX_QUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +162,7 @@ class SwizzleScalesPlan(_FloatPlan):
 
     __slots__ = ()
     op = "swizzle_scales_{T}"
-    kind = FloatQuantizeKind.SWIZZLE_SCALES
+    kind = QuantizeKind.SWIZZLE_SCALES
     shapes: ClassVar = {"x": "shape_in", "y": "shape_out"}
 
 
@@ -202,7 +202,7 @@ class Quantize4BitPlan(_FloatPlan):
 
     __slots__ = ()
     op = "quantize_4bit_{T}"
-    kind = FloatQuantizeKind.FOUR_BIT_QUANTIZE
+    kind = QuantizeKind.FOUR_BIT_QUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Dequantize4BitPlan(_FloatPlan):
 
     __slots__ = ()
     op = "dequantize_4bit_{T}"
-    kind = FloatQuantizeKind.FOUR_BIT_DEQUANTIZE
+    kind = QuantizeKind.FOUR_BIT_DEQUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,7 +238,7 @@ class Gemv4BitPlan(_FloatPlan):
 
     __slots__ = ()
     op = "gemv_4bit_{T}"
-    kind = FloatQuantizeKind.FOUR_BIT_PRODUCT
+    kind = QuantizeKind.FOUR_BIT_PRODUCT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Quantize8BitBlocksPlan(_FloatPlan):
 
     __slots__ = ()
     op = "quantize_8bit_blocks_{T}"
-    kind = FloatQuantizeKind.EIGHT_BIT_QUANTIZE
+    kind = QuantizeKind.EIGHT_BIT_QUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,7 +267,7 @@ class Dequantize8BitBlocksPlan(_FloatPlan):
 
     __slots__ = ()
     op = "dequantize_8bit_blocks_{T}"
-    kind = FloatQuantizeKind.EIGHT_BIT_DEQUANTIZE
+    kind = QuantizeKind.EIGHT_BIT_DEQUANTIZE
 
 
 # --- fp8 with f32 scales ---------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class QuantizeFp8Plan(_FloatPlan):
 
     __slots__ = ()
     op = "quantize_fp8_{T}_{U}"
-    kind = FloatQuantizeKind.FP8_QUANTIZE
+    kind = QuantizeKind.FP8_QUANTIZE
     names: ClassVar = {"fp8_scaling": "scaling"}
 
 
@@ -330,5 +330,5 @@ class DequantizeFp8Plan(_FloatPlan):
 
     __slots__ = ()
     op = "dequantize_fp8_{T}_{U}"
-    kind = FloatQuantizeKind.FP8_DEQUANTIZE
+    kind = QuantizeKind.FP8_DEQUANTIZE
     names: ClassVar = {"fp8_scaling": "scaling"}

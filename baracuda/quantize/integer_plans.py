@@ -16,7 +16,7 @@ from baracuda._call.c_call import op_names
 from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.kinds import AffineKind, DenseLayout, MathPrecision, OpCategory
+from baracuda.kinds import DenseLayout, MathPrecision, OpCategory, QuantizeKind
 from baracuda.plan import Plan
 
 
@@ -27,7 +27,7 @@ def _dtype(default: ElementKind) -> Any:
 class _ProductPlan(Plan):
     __slots__ = ()
     category = OpCategory.QUANTIZATION
-    kind = AffineKind.INTEGER_PRODUCT
+    kind = QuantizeKind.INTEGER_PRODUCT
     names: ClassVar = {"y": "output"}
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
@@ -49,7 +49,7 @@ class W8A8LinearPlan(_ProductPlan):
 
     __slots__ = ()
     op = "quantized_linear_w8a8_{U}"
-    kind = AffineKind.QUANTIZED_LINEAR
+    kind = QuantizeKind.QUANTIZED_LINEAR
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class QuantizedLinearCodesPlan(_ProductPlan):
 
     __slots__ = ()
     op = "quantized_linear_{T}_{U}"
-    kind = AffineKind.QUANTIZED_LINEAR
+    kind = QuantizeKind.QUANTIZED_LINEAR
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from baracuda import descriptor
 from baracuda._call.scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.kinds import FloatQuantizeKind, IntEnum, OpCategory
+from baracuda.kinds import IntEnum, OpCategory, QuantizeKind
 from baracuda.plan import Plan
 
 _VECTORS = (1, 2, 4, 8)
@@ -52,7 +52,7 @@ class Nf4DequantizePlan(_Nf4Plan):
 
     __slots__ = ()
     op = "nf4_dequantize_{T}"
-    kind = FloatQuantizeKind.NF4_DEQUANTIZE
+    kind = QuantizeKind.NF4_DEQUANTIZE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Nf4MmvqPlan(_Nf4Plan):
 
     __slots__ = ()
     op = "nf4_gemv_m1_{T}"
-    kind = FloatQuantizeKind.NF4_PRODUCT
+    kind = QuantizeKind.NF4_PRODUCT
     names: ClassVar = {**_Nf4Plan.names, "y": "activation"}
 
 
@@ -105,6 +105,6 @@ class Nf4MmvqMultiMPlan(_Nf4Plan):
 
     __slots__ = ()
     op = "nf4_gemv_{kind}_{T}"
-    kind = FloatQuantizeKind.NF4_PRODUCT
+    kind = QuantizeKind.NF4_PRODUCT
     rows = tuple([f"nf4_gemv_m{m}_{{T}}" for m in _VECTORS])
     names: ClassVar = {**_Nf4Plan.names, "y": "activations"}

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from cases.quantize_products import WEIGHTS, weights_of
+from cases.quantize.products import WEIGHTS, weights_of
 from tools.oracle.block_formats import FORMATS, decoded
 from tools.oracle.numerics import round_to
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tools.oracle.numerics import SMALLEST_NORMAL, round_to
 
-from .model import Array, Bad, Case, Expected, Idle, Problem
+from ..model import Array, Bad, Case, Expected, Idle, Problem
 
 SIZES = (1, 2, 15, 64, 257, 4098, 70002)
 EVEN_SIZES = (2, 16, 62, 258, 4098, 70002)

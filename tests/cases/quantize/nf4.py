@@ -6,7 +6,7 @@ import numpy as np
 from harness.launch import ROWS
 from tools.oracle.code_books import NF4
 
-from .model import Array, Bad, Case, Expected, Problem
+from ..model import Array, Bad, Case, Expected, Problem
 
 
 def pairs(draw, n, k, block, kind="normal"):
@@ -102,5 +102,3 @@ def cases():
 
 
 CASES = tuple(cases())
-
-__all__ = ["CASES"]

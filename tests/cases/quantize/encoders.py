@@ -7,7 +7,7 @@ from tools.oracle.block_encoders import ENCODERS, encoded
 from tools.oracle.block_formats import FORMATS
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 BY_ID = {each.id: each.name for each in FORMATS.values()}
 

@@ -6,7 +6,7 @@ import numpy as np
 from harness import ROWS
 from tools.oracle.block_formats import FORMATS, decoded, q8_1_blocks
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 BY_ID = {each.id: each for each in FORMATS.values()}
 WEIGHTS = tuple(each for each in FORMATS if each != "q8_1")

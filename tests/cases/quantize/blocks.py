@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.block_formats import FORMATS, decoded
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 BY_ID = {each.id: each for each in FORMATS.values()}
 

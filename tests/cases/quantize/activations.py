@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.block_formats import q8_1_blocks
 from tools.oracle.numerics import round_to
 
-from .model import Bad, Case, Expected, Idle, Problem
+from ..model import Bad, Case, Expected, Idle, Problem
 
 
 def activations(draw, rows, columns, kind="normal"):
