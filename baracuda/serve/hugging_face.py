@@ -61,13 +61,14 @@ def read(folder: pathlib.Path) -> GgufFile:
 
 def _tensors(folder: pathlib.Path, tied: bool) -> dict[str, Tensor]:
     try:
-        from safetensors import deserialize
+        import safetensors
     except ImportError as error:
         raise ModelFileError(f"{folder} needs the package safetensors ({error})") from None
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ModelFileError(f"{folder} has no *.safetensors")
     tensors = {}
+    deserialize: Any = safetensors.deserialize  # its stub has no types
     for file in files:
         for name, found in deserialize(file.read_bytes()):
             renamed = _renamed(name)
