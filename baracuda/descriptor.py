@@ -102,22 +102,22 @@ def _number(name: str, value: object) -> float | int:
     return value if type(value) is int else as_real(name, value)
 
 
-def choice(kind: type[enum.IntEnum]) -> Any:
-    """A member of `kind` or its number. Names, and members of other enumerations, whose numbers mean something else,
-    are refused.
+def choice(kind: type[enum.IntEnum], **options: Any) -> Any:
+    """A member of `kind` or its number, or the default, if there is one. Names, and members of other enumerations,
+    whose numbers mean something else, are refused.
     """
     members = {int(member): member for member in kind}
     article = "an" if kind.__name__[0] in "AEIO" else "a"
 
-    def check(name: str, value: object) -> enum.IntEnum:
-        if isinstance(value, kind):
+    def check(name: str, value: object) -> Any:
+        if isinstance(value, kind) or ("default" in options and value is options["default"]):
             return value
         member = members.get(int(value)) if is_integer(value) else None
         if member is None:
             raise InvalidProblemError(f"{name} is {shown(value)}, must be {article} {kind.__name__}")
         return member
 
-    return dataclasses.field(metadata={"check": check, "enumeration": kind})
+    return dataclasses.field(metadata={"check": check, "enumeration": kind}, **options)
 
 
 @dataclasses.dataclass(frozen=True)

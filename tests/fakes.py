@@ -246,7 +246,7 @@ EXAMPLES = {
     },
 }  # fmt: skip
 ELEMENTS = {
-    "Bincount": bk.i32,
+    **dict.fromkeys(("Bincount", "MoeSort"), bk.i32),
     **dict.fromkeys(("W8A8Linear", "QuantizedLinearCodes", "MatmulInteger", "QLinearMatmul"), bk.s8),
     "BatchedGemm": bk.f16, "IntGemm": bk.s8, "DenseSumsGemm": bk.s8, "SoftmaxToF32": bk.bf16,
     "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,

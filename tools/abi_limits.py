@@ -7,7 +7,10 @@ The header and the tests read it. Limits of all extents, axes, ranks, strides an
 from abi_row import Row
 
 LIMITS = {
+    "a_scales": "1 or m",
+    "a_zeros": "0, 1 or m",
     "alibi_batch_stride": ">= 0",
+    "b_zeros": "0, 1 or n",
     "blank": "in [0, num_classes)",
     "block_size": ">= 1",
     "channel_extent": ">= 1",
@@ -18,6 +21,7 @@ LIMITS = {
     "dims": "each axis once",
     "dropout": "in [0, 1)",
     "dx_half_offset": "not 0 where the halves have elements, at most 2^47 bytes either way",
+    "format": "the GGML id of a format of blocks",
     "group_kind": "0 or 1",
     "h": ">= 1",
     "head_dim": "even",
@@ -51,6 +55,8 @@ LIMITS = {
     "td": "a multiple of d",
     "v": ">= 1",
     "weight_extent": ">= 1",
+    "weight_scales": "1 or n",
+    "weight_zeros": "0, 1 or n",
     "window_size": "in [1, the extent along unfold_dim]",
     "window_step": ">= 1",
     "x_half_offset": "at most 2^47 bytes either way",
@@ -65,6 +71,7 @@ OTHERS = {
     ("flashinfer_merge",): dict.fromkeys(("num_index_sets", "seq_len", "num_heads", "head_dim"), ">= 1"),
     ("hyper_connection",): {"n_streams": "<= 31"},
     ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
+    ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
 

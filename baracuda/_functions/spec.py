@@ -32,7 +32,8 @@ PLAN_ONLY = (
     "gemm",
     "gemv",
     "nf4_gemv",
-    "swizzle_scales",  # baracuda.quantize.scales has both directions
+    "swizzle_scales",  # a move of bytes for other libraries
+    "quantized_linear_w8a8",  # quantized_linear_codes has zero points and a bias, too
     "grouped_gemm",
     "int4_",
     "loss_flce",

@@ -20,12 +20,6 @@ _FORMATS = (
 )  # fmt: skip
 
 
-def _format(name: str, value: object) -> GgufBlockFormat | None:
-    if value is None or (isinstance(value, GgufBlockFormat) and value in _FORMATS):
-        return value
-    raise InvalidProblemError(f"{name} is {value!r}, must be None or one of {', '.join(f.name for f in _FORMATS)}")
-
-
 @dataclasses.dataclass(frozen=True)
 class MoeDescriptor(Descriptor):
     """block_format is of the GGUF kinds alone. element is the dtype of activations: f32 of SCALAR_GGUF.
@@ -40,7 +34,7 @@ class MoeDescriptor(Descriptor):
     top_k: int = descriptor.extent(1)
     d_model: int = descriptor.extent(1)
     d_expert: int = descriptor.extent(1)
-    block_format: GgufBlockFormat | None = descriptor.checked(_format, default=None)
+    block_format: GgufBlockFormat | None = descriptor.choice(GgufBlockFormat, default=None)
     is_prefill: bool = descriptor.flag()
     is_weighted: bool = descriptor.flag()
 
@@ -60,8 +54,9 @@ class MoeDescriptor(Descriptor):
 
     @property
     def gguf_dtype(self) -> int:
-        if self.block_format is None:
-            raise InvalidProblemError(f"block_format is None, but kind is {self.kind.name}")
+        if self.block_format not in _FORMATS:
+            served = ", ".join(f.name for f in _FORMATS)
+            raise InvalidProblemError(f"block_format is {self.block_format!r}, {self.kind.name} serves {served}")
         return _FORMATS.index(self.block_format)
 
     @property

@@ -14,12 +14,13 @@ MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packa
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
 # Families whose calls with a misaligned pointer, a NULL for a required one or a negative axis follow from their rows.
 FOLLOWING = ("moe", "quantize", "sampling", "search", "sort", "topk")
+FOLLOWING_ROWS = ("quantized_linear", "matmul_integer", "qlinear_matmul")
 
 
 def completed(case: Case) -> Case:
     """The case with the bad calls that follow from its row and that it does not make itself."""
     row = next(row for row in rows() if row.name == case.row)
-    if row.family not in FOLLOWING:
+    if row.family not in FOLLOWING and not row.name.startswith(FOLLOWING_ROWS):
         return case
     shifts, nulls = {a for b in case.bad for a in b.shift}, {a for b in case.bad for a in b.null}
     negative = {a for b in case.bad for a, value in b.scalars.items() if value < 0}

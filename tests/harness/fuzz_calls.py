@@ -18,6 +18,8 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
 UNDRAWN_OPS = (
     "attention_", "col2im", "concat", "contiguize", "fa2_sdpa", "flash_sdpa", "flip", "im2col", "pad", "permute",
     "repeat_interleave", "roll", "sdpa_", "tri", "unfold", "write_slice",
+    "dequantize_", "fake_quantize_learnable", "fake_quantize_per_channel", "gemv_4bit", "mmvq_", "moe_", "nf4_",
+    "quantize_", "quantized_matmul", "swizzle_scales", "take_blocks",
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]

@@ -62,6 +62,8 @@ def test_other_values_are_refused(name, field):
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     first = next(iter(kind))
     for value in ("gelu", first.name, first.name.lower(), 5000, -1, 0.0, True, None, np.bool_(False), object(), b"ADD"):
+        if value is None and field.default is None:
+            continue  # it may be left out
         error = refusal(name, **{field.name: value})
         assert type(error) is bk.InvalidProblemError
         assert error.text.endswith(f": {field.name} is {value!r}, must be {article} {kind.__name__}")

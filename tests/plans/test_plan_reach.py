@@ -35,6 +35,8 @@ UNUSED = {
     # argsort of any length has the plan of argsort; latent caches have a function; plans of int8 caches are tried by
     # tests/docs, since descriptors choose the element of a cache.
     r"argsort_.*_big|attention_paged_latent_.*|attention_paged_quantized_(f16|bf16)_i8|paged_kv_append_quantized_.*_i8",
+    # Plans of products with GGUF blocks choose these by format; tests/plans/test_mmvq_plans.py runs them.
+    r"mmvq_.*",
     # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
     r"loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*",
@@ -54,7 +56,11 @@ def descriptors(name):
         "params": [(1,), (1, 2)],
         "output_element": ELEMENTS,
         "kv_element": [bk.e4m3fn, bk.e5m2],
+        "input_element": [bk.s8, bk.u8, bk.s4, bk.u4],
+        "b_element": [bk.s8, bk.u8],
     }
+    if name == "Nf4MmvqMultiM":
+        choices["m"] = [1, 2, 4, 8]
     choices = {field: values for field, values in choices.items() if field in fields}
     choices |= {field: list(kind) for field, kind in fields.items() if kind is not None}
     for values in itertools.product(*choices.values()):
@@ -84,7 +90,8 @@ def reached(name, library):
     """Ops that are launched for some descriptor and some operands."""
     plan_type = getattr(bk, f"{name}Plan")
     for descriptor in descriptors(name):
-        kind, output = (getattr(descriptor, field, None) for field in ("kind", "output_element"))
+        kind = descriptor.mode if name == "DynamicRangeQuantize" else getattr(descriptor, "kind", None)
+        output = getattr(descriptor, "output_element", getattr(descriptor, "input_element", None))
         if not plan_type.served(kind, descriptor.element, output):
             continue
         try:

@@ -35,6 +35,7 @@ BY_NAME = {
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # masked elements would be -inf
     "dsum": "np.full_like(y, 0.5)",
+    ("grouped_linear", "weight"): "np.ones((2, 2, 3), np.float32)",
     ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # one matrix per group of rows
     "offsets": "np.array([0, 1, 2], np.int32)", "up_bias": "np.array([0.5, 1], np.float32)",
 }  # fmt: skip

@@ -64,8 +64,8 @@ private:
 
 template <class Job>
 __global__ void __launch_bounds__(kMaxTeamThreads) team_kernel(const Job job) {
-    BK_LAUNCH_SHARED(uint4, scratch);
-    job(Team{scratch, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
+    BK_LAUNCH_SHARED(uint4, team_memory);
+    job(Team{team_memory, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
 }
 
 template <class Job>

@@ -29,21 +29,20 @@ void insertion_sort(Word* words, int64_t count) {
     }
 }
 
-// Radix sort by digits of kDigit bits.
+// Radix sort by digits of kDigit bits, least significant ones first. Digits are counted pass by pass, since all counts would
+// take too much of the stack.
 template <int kDigit, class Word>
-void radix_sort(Word* words, Word* other, int64_t count) {
+BK_COLD void radix_sort(Word* words, Word* other, int64_t count) {
     constexpr int kBits = 8 * sizeof(Word), kPasses = (kBits + kDigit - 1) / kDigit, kBins = 1 << kDigit;
-    const auto digit = [](Word word, int pass) { return static_cast<uint32_t>(word >> (pass * kDigit)) & (kBins - 1); };
-    int64_t counts[kPasses][kBins] = {};
-    for (int64_t i = 0; i < count; ++i)
-        for (int pass = 0; pass < kPasses; ++pass) ++counts[pass][digit(words[i], pass)];
     Word *from = words, *to = other;
     for (int pass = 0; pass < kPasses; ++pass) {
-        int64_t* const start = counts[pass];
-        if (start[digit(from[0], pass)] == count) continue;
+        const auto digit = [pass](Word word) { return static_cast<uint32_t>(word >> (pass * kDigit)) & (kBins - 1); };
+        int64_t start[kBins] = {};
+        for (int64_t i = 0; i < count; ++i) ++start[digit(from[i])];
+        if (start[digit(from[0])] == count) continue;
         int64_t sum = 0;
         for (int bin = 0; bin < kBins; ++bin) sum += std::exchange(start[bin], sum);
-        for (int64_t i = 0; i < count; ++i) to[start[digit(from[i], pass)]++] = from[i];
+        for (int64_t i = 0; i < count; ++i) to[start[digit(from[i])]++] = from[i];
         std::swap(from, to);
     }
     if (from != words) memcpy(words, from, sizeof(Word) * static_cast<size_t>(count));

@@ -17,9 +17,9 @@ int64_t find_rank(const InputRow<Bits>& row, int64_t rank) {
 
 template <class Bits>
 int64_t nans_of(const InputRow<Bits>& row) {
-    RankWord<Bits> keys[kKeyTile];
+    RankWord<Bits> keys[kRankTile];
     int64_t nans = 0;
-    for (int64_t first = 0; first < row.length; first += kKeyTile)
+    for (int64_t first = 0; first < row.length; first += kRankTile)
         nans += count_equal<RankWord<Bits>>(keys, row.load(first, keys), KeyOrder<Bits>::kAll);
     return nans;
 }

@@ -20,7 +20,7 @@ namespace bk {
 template <class Bits>
 using RankWord = std::conditional_t<sizeof(Bits) == 8, uint64_t, uint32_t>;
 
-constexpr int64_t kKeyTile = 512;
+constexpr int64_t kRankTile = 256;
 
 // A row of the input.
 template <class Bits>
@@ -31,9 +31,9 @@ struct InputRow {
     KeyOrder<Bits> order;
 
     Bits operator[](int64_t index) const { return x[index * step]; }
-    // Keys of elements from `first` on; returns their number, at most kKeyTile.
+    // Keys of elements from `first` on; returns their number, at most kRankTile.
     int64_t load(int64_t first, Word* keys) const {
-        const int64_t size = std::min(kKeyTile, length - first);
+        const int64_t size = std::min(kRankTile, length - first);
         load_keys(order, x + first * step, step, size, keys);
         return size;
     }
@@ -48,17 +48,17 @@ int64_t count_equal(const Word* words, int64_t count, Word key) {
 // The threshold of the first `count` elements in key order, 1 <= count <= length, by radix select, most significant digits
 // first.
 template <class Bits>
-RankThreshold<Bits> find_threshold_by_digits(const InputRow<Bits>& row, int64_t count) {
+BK_COLD RankThreshold<Bits> find_threshold_by_digits(const InputRow<Bits>& row, int64_t count) {
     using Word = RankWord<Bits>;
-    constexpr int kBits = 8 * sizeof(Bits), kDigit = kBits < 11 ? kBits : 11;
+    constexpr int kBits = 8 * sizeof(Bits), kDigit = 8;
     int64_t found[1 << kDigit];
     Word prefix = 0, known = 0;  // of the threshold
     int64_t below = 0;
     for (int shift = kBits - kDigit, high = kBits; high > 0; high = shift, shift = shift > kDigit ? shift - kDigit : 0) {
         const int bins = 1 << (high - shift);
         std::fill_n(found, bins, int64_t{0});
-        Word keys[kKeyTile];
-        for (int64_t first = 0; first < row.length; first += kKeyTile) {
+        Word keys[kRankTile];
+        for (int64_t first = 0; first < row.length; first += kRankTile) {
             const int64_t size = row.load(first, keys);
             for (int64_t k = 0; k < size; ++k)
                 found[static_cast<int>(keys[k] >> shift) & (bins - 1)] += ((keys[k] ^ prefix) & known) == 0;
@@ -71,10 +71,10 @@ RankThreshold<Bits> find_threshold_by_digits(const InputRow<Bits>& row, int64_t 
     return {static_cast<Bits>(prefix), below, count - below};
 }
 
-// Samples of a row and keys between two bounds.
+// Samples of a row and keys between two bounds. 16 KiB, since a call takes at most 32 KiB of a stack.
 template <class Word>
 struct RankBuffer {
-    static constexpr int64_t kSize = 4096;
+    static constexpr int64_t kSize = 8192 / sizeof(Word);
     Word word[kSize], other[kSize];
 };
 
@@ -95,19 +95,20 @@ RankBounds<Word> narrowed(const RankBounds<Word>& bounds, const Word* sample, in
     return {low > 0 ? sample[low] : bounds.low, high < size ? sample[high] : bounds.high, bounds.below, bounds.inside};
 }
 
+// Floyd and Rivest, "Expected time bounds for selection", 1975: bounds from a sample, and the keys between them.
 template <class Bits>
-RankThreshold<Bits> find_threshold(const InputRow<Bits>& row, int64_t count) {
+BK_COLD RankThreshold<Bits> find_threshold(const InputRow<Bits>& row, int64_t count) {
     using Word = RankWord<Bits>;
     using Buffer = RankBuffer<Word>;
     constexpr int64_t kDirect = 1024;  // a longer row is sampled
-    constexpr int kMostPasses = 4;
+    constexpr int kMostPasses = 8;
     Buffer buffer;
-    Word keys[kKeyTile];
+    Word keys[kRankTile];
     const int64_t rank = count - 1;
     RankBounds<Word> bounds{0, static_cast<Word>(KeyOrder<Bits>::kAll), 0, row.length};
     int64_t held = row.length;
     if (row.length <= kDirect) {
-        for (int64_t first = 0; first < row.length; first += kKeyTile) row.load(first, buffer.word + first);
+        for (int64_t first = 0; first < row.length; first += kRankTile) row.load(first, buffer.word + first);
     } else {
         int64_t size = row.length < 65536 ? 256 : 1024;
         const int64_t step = row.length / size;
@@ -118,7 +119,7 @@ RankThreshold<Bits> find_threshold(const InputRow<Bits>& row, int64_t count) {
             const bool is_narrower = next.low > bounds.low || next.high < bounds.high;
             if (pass == kMostPasses || !is_narrower) return find_threshold_by_digits(row, count);
             bounds = {next.low, next.high, 0, 0};
-            for (int64_t first = 0; first < row.length; first += kKeyTile) {
+            for (int64_t first = 0; first < row.length; first += kRankTile) {
                 const int64_t loaded = row.load(first, keys), taken = std::min(bounds.inside, Buffer::kSize);
                 const Between found =
                     take_between(keys, loaded, bounds.low, bounds.high, buffer.word + taken, Buffer::kSize - taken);
@@ -140,8 +141,8 @@ RankThreshold<Bits> find_threshold(const InputRow<Bits>& row, int64_t count) {
 // The index of the `ties`-th element of this key, from 1 on.
 template <class Bits>
 int64_t index_of_tie(const InputRow<Bits>& row, Bits key, int64_t ties) {
-    RankWord<Bits> keys[kKeyTile];
-    for (int64_t first = 0;; first += kKeyTile) {
+    RankWord<Bits> keys[kRankTile];
+    for (int64_t first = 0;; first += kRankTile) {
         const int64_t size = row.load(first, keys), equal = count_equal<RankWord<Bits>>(keys, size, key);
         if (equal < ties) {
             ties -= equal;
@@ -156,9 +157,9 @@ int64_t index_of_tie(const InputRow<Bits>& row, Bits key, int64_t ties) {
 template <class Bits, class Emit>
 void for_within(const InputRow<Bits>& row, RankThreshold<Bits> threshold, const Emit& emit) {
     using Word = RankWord<Bits>;
-    Word keys[kKeyTile], positions[kKeyTile];
+    Word keys[kRankTile], positions[kRankTile];
     int64_t ties = threshold.ties;
-    for (int64_t first = 0; first < row.length; first += kKeyTile) {
+    for (int64_t first = 0; first < row.length; first += kRankTile) {
         const int64_t size = row.load(first, keys), found = find_at_most(keys, size, Word{threshold.key}, positions);
         for (int64_t i = 0; i < found; ++i) {
             const auto at = static_cast<int64_t>(positions[i]);
@@ -175,7 +176,7 @@ template <class Bits, class Body>
 void for_rows(const RowSelection& rows, const KeyOrder<Bits>& order, const Bits* x, int64_t begin, int64_t end,
               const Body& body) {
     const Walk<3, uint64_t> walk(collapse(rows.rows));
-    constexpr int64_t kCopied = 65536 / sizeof(Bits), kMostRows = 64 / sizeof(Bits);
+    constexpr int64_t kCopied = 8192 / sizeof(Bits), kMostRows = 64 / sizeof(Bits);
     const int64_t step = rows.step[RowSelection::kInput], length = rows.length;
     const auto first_of = [&](const Offsets<3, uint64_t>& at) { return x + static_cast<int64_t>(at.of[RowSelection::kInput]); };
     if (step == 1 || length > kCopied || length == 0) {

@@ -82,11 +82,12 @@ RankThreshold<Bits> threshold_of(const InputRow<Bits>& row, int64_t count) {
     return count < row.length ? find_threshold(row, count) : RankThreshold<Bits>{KeyOrder<Bits>::kAll, 0, count};
 }
 
+// Not inlined, so that its buffers and those of find_threshold() are not on the stack at once.
 template <class Ranks, class Bits>
-void few_sorted_results(const Row<Bits>& row, int64_t count) {
+BK_COLD void few_sorted_results(const Row<Bits>& row, int64_t count, RankThreshold<Bits> threshold) {
     Ranks ranks;
     int64_t k = 0;
-    for_within(row.input, threshold_of(row.input, count), [&](int64_t index, Bits key) { ranks.set(k++, key, index); });
+    for_within(row.input, threshold, [&](int64_t index, Bits key) { ranks.set(k++, key, index); });
     ranks.sort(count);
     for (k = 0; k < count; ++k) row.output.set(k, row.input[ranks.index(k)], ranks.index(k));
 }
@@ -122,14 +123,14 @@ void select_row(const TopKRows<Bits>& rows, const Row<Bits>& row) {
     const int64_t count = std::min(rows.results, row.input.length);
     for (int64_t k = count; k < rows.results; ++k) row.output.set(k, rows.padding, -1);
     if (count == 0) return;
+    const RankThreshold<Bits> threshold = threshold_of(row.input, count);
     if (rows.is_sorted && count <= kBufferedResults) {
         if constexpr (sizeof(Bits) <= 4)
-            if (row.input.length <= int64_t{1} << 32) return few_sorted_results<PackedRanks<Bits>>(row, count);
-        return few_sorted_results<WideRanks<Bits>>(row, count);
+            if (row.input.length <= int64_t{1} << 32) return few_sorted_results<PackedRanks<Bits>>(row, count, threshold);
+        return few_sorted_results<WideRanks<Bits>>(row, count, threshold);
     }
     int64_t k = 0;
-    for_within(row.input, threshold_of(row.input, count),
-               [&](int64_t index, Bits) { row.output.set(k++, row.input[index], index); });
+    for_within(row.input, threshold, [&](int64_t index, Bits) { row.output.set(k++, row.input[index], index); });
     if (rows.is_sorted) sort_results(row.output, rows.order, count);
 }
 

@@ -13,7 +13,7 @@
 namespace bk {
 
 // Row r of the result is row index[r] of the blocks, or zeros if there is none; row r itself without an index.
-struct BlockRows {
+struct EncodedRows {
     const uint8_t* blocks;
     const void* index;  // i64 if is_wide, else i32; may be null
     bool is_wide;
@@ -47,7 +47,7 @@ struct FloatArray {
 
 // Values of `blocks` in their order, decoded in f32 and rounded once.
 template <class Format>
-Status dequantize_rows(const Launch& launch, const BlockRows& blocks, const FloatArray& y);
+Status dequantize_rows(const Launch& launch, const EncodedRows& blocks, const FloatArray& y);
 
 // Rejects an extent that is no multiple of the format's block.
 BK_COLD inline Status require_whole_blocks(const char* name, int64_t values, int32_t block) {

@@ -23,7 +23,7 @@ struct DequantizeFormat {
     Work work() const { return all_or_none(numel); }
     int64_t byte_count() const { return numel / Format::kBlock * Format::kBytes; }
     Status run(const uint8_t* x, float* y, const Launch& launch) const {
-        const BlockRows blocks{x, nullptr, false, 1, numel / Format::kBlock, 1};
+        const EncodedRows blocks{x, nullptr, false, 1, numel / Format::kBlock, 1};
         return dequantize_rows<Format>(launch, blocks, FloatArray::of(y));
     }
 };
@@ -46,7 +46,7 @@ struct DequantizeBlocks {
     Status run(const uint8_t* x, T* y, const Launch& launch) const {
         return codec::Formats::with(format, [&](auto numbered) {
             using Format = typename decltype(numbered)::type;
-            const BlockRows blocks{x, nullptr, false, 1, rows * (columns / Format::kBlock), 1};
+            const EncodedRows blocks{x, nullptr, false, 1, rows * (columns / Format::kBlock), 1};
             return dequantize_rows<Format>(launch, blocks, FloatArray::of(y));
         });
     }
@@ -72,7 +72,7 @@ struct TakeBlocks {
             return fill_bytes(launch, y, 0, sizeof(T) * static_cast<size_t>(num_indices) * static_cast<size_t>(columns));
         return codec::Formats::with(format, [&](auto numbered) {
             using Format = typename decltype(numbered)::type;
-            const BlockRows blocks{x, indices, sizeof(I) == 8, num_indices, columns / Format::kBlock, num_rows};
+            const EncodedRows blocks{x, indices, sizeof(I) == 8, num_indices, columns / Format::kBlock, num_rows};
             return dequantize_rows<Format>(launch, blocks, FloatArray::of(y));
         });
     }

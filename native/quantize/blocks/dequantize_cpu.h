@@ -36,7 +36,7 @@ BK_HD void store_values(const float* values, const FloatArray& y, int64_t at, in
 }
 
 template <class Format>
-Status dequantize_rows(const Launch&, const BlockRows& blocks, const FloatArray& y) {
+Status dequantize_rows(const Launch&, const EncodedRows& blocks, const FloatArray& y) {
     constexpr int kBlock = Format::kBlock;
     parallel_ranges(blocks.count(), grain_for(4 * kBlock), [&](int64_t begin, int64_t end) {
         float values[kBlock];

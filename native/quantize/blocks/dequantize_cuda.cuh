@@ -35,7 +35,7 @@ BK_DEVICE void stage_bytes(uint8_t* to, const uint8_t* from, int bytes) {
 
 // Stages blocks [first, first + count) of gathered rows, a warp a block; has[k] says whether the row of block k exists.
 template <int kBytes>
-BK_DEVICE void stage_gathered(uint8_t* to, bool* has, const BlockRows& blocks, int64_t first, int count) {
+BK_DEVICE void stage_gathered(uint8_t* to, bool* has, const EncodedRows& blocks, int64_t first, int count) {
     const int lane = threadIdx.x % 32;
     for (int k = threadIdx.x / 32; k < count; k += kDecodeThreads / 32) {
         const int64_t row = (first + k) / blocks.blocks_per_row, source = blocks.source_row(row);
@@ -63,7 +63,7 @@ BK_DEVICE void store_values(T* y, bool is_vector, const float (&values)[4]) {
 // `is_vector`: y is aligned to four elements.
 template <class Format>
 __global__ void __launch_bounds__(kDecodeThreads)
-    dequantize_kernel(BlockRows blocks, FloatArray y, bool is_vector, int64_t count) {
+    dequantize_kernel(EncodedRows blocks, FloatArray y, bool is_vector, int64_t count) {
     constexpr int kBlocks = kDecodeValues / Format::kBlock;
     static_assert(kBlocks * Format::kBlock == kDecodeValues && Format::kBytes % 2 == 0, "a tile has whole blocks");
     alignas(16) __shared__ uint8_t staged[kBlocks * Format::kBytes];
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
 }
 
 template <class Format>
-Status dequantize_rows(const Launch& launch, const BlockRows& blocks, const FloatArray& y) {
+Status dequantize_rows(const Launch& launch, const EncodedRows& blocks, const FloatArray& y) {
     const int64_t count = blocks.count(), tiles = ceil_div<int64_t>(count, kDecodeValues / Format::kBlock);
     const Grid grid{dim3(static_cast<unsigned>(std::min(tiles, kMaxGridX))), dim3(kDecodeThreads)};
     const bool is_vector = is_aligned(y.data, y.kind == FloatKind::kF32 ? 16 : 8);

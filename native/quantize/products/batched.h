@@ -20,14 +20,14 @@ inline Status require_positive_extents(std::initializer_list<NamedExtent> extent
     return Status::kOk;
 }
 
-struct NamedPointer {
+struct ExpertOperand {
     const char* name;
     const void* pointer;
     size_t alignment;
 };
 
-inline Status require_given(std::initializer_list<NamedPointer> pointers) {
-    for (const NamedPointer& p : pointers) {
+inline Status require_given(std::initializer_list<ExpertOperand> pointers) {
+    for (const ExpertOperand& p : pointers) {
         if (p.pointer == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", p.name);
         if (reinterpret_cast<uintptr_t>(p.pointer) % p.alignment != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %zu bytes", p.name, p.pointer, p.alignment);

@@ -159,7 +159,9 @@ def bad_calls(extents, pointers, wide):
 
 
 def counted(names):
-    return tuple(Bad(f"count_{name}", 2, rf"{name} is 2, must be ", {name: 2}, can=2) for name in names)
+    return tuple(
+        Bad(f"count_{name}_{n}", 2, rf"{name} is {n}, must be ", {name: n}, can=2) for name in names for n in (2, -1)
+    )
 
 
 def w8a8_case():

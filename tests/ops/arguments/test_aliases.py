@@ -116,7 +116,7 @@ def test_an_output_that_overlaps_is_refused(library, name):
                 assert output in outcome.text.replace(":", " ").split(), outcome.text
     apart = all(" at " in p.shape for p in ROWS[name].pointers if p.is_output)  # strides are scalars
     of_a_part = name.startswith(("gated", "trace", "reduce", "contiguize", "pad_constant_b", "flash_sdpa_sm89"))
-    assert tried or len(ROWS[name].pointers) == 1 or apart or of_a_part
+    assert tried or len(ROWS[name].pointers) == 1 or apart or of_a_part or "actstrided" in name
 
 
 INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")

@@ -13,7 +13,7 @@ from harness.launch import scalar_arguments
 from naming import each_row
 
 MOST = 2**47
-# Ops with extents that are multiples of up to 128.
+# Ops with extents that are multiples of up to 256.
 PAIRS = tuple(f"_{t}_{code}" for t in ("f32", "f16", "bf16", "f64") for code in ("s4", "u4"))  # two a byte
 SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
@@ -137,7 +137,7 @@ def test_other_extents(library, op):
     row, _ = OPS[op]
     extents = {p.name for p in row.problem if p.role in ("extent", "pitch")}
     extents -= {"m"} if op.startswith("gemv_dense_m1") else set()  # m is 0 or 1
-    unit = 128 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") or op.endswith(PAIRS) else 1
+    unit = 256 if op.startswith(MULTIPLES) else 2 if op.startswith("rope") or op.endswith(PAIRS) else 1
     problem, most = plain(op), 2**31 - unit
     problem.scalars |= dict.fromkeys(extents, most)
     if "is_concatenated" in problem.scalars:

@@ -22,9 +22,11 @@ OF_EVERY_INPUT |= {"loss_triplet_margin_swap_backward_{T}"}
 OF_EVERY_INPUT |= {"scatter_reduce_backward{I}_{T}", "loss_cross_entropy_soft_weighted_backward_{T}"}
 # Results of attention and their lse.
 OF_EVERY_INPUT |= {name for name, row in ROWS.items() if row.family == "attention" and not name.startswith("alibi")}
-# Tokens, sorts and searches, and what is said of them.
+# Codes and scales, tokens, sorts and searches, and what is said of them.
 OF_EVERY_INPUT |= {
-    name for name, row in ROWS.items() if row.family in ("moe", "random", "sampling", "search", "sort", "topk")
+    name
+    for name, row in ROWS.items()
+    if row.family in ("moe", "quantize", "random", "sampling", "search", "sort", "topk")
 }
 # Instances of the rows that say what is read; where a function is not named, its outputs read every input.
 INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] in ("f32", "bf16")]
