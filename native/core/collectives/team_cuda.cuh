@@ -45,7 +45,7 @@ private:
     };
     // Shuffles within each warp, then the warps in order.
     template <class C, class Op>
-    BK_HD C reduce(C mine, const Op& op) const {
+    BK_HD C reduce(C mine, [[maybe_unused]] const Op& op) const {
 #if BK_IN_KERNEL
         __shared__ C partial[kMaxTeamThreads / 32];
 #pragma unroll
