@@ -33,6 +33,10 @@ PLAN_ONLY = (
     "gemv",
     "nf4_gemv",
     "swizzle_scales",  # a move of bytes for other libraries
+    "moe_wmma",  # bk.moe and grouped_linear have gradients, too
+    "moe_scalar_gguf",
+    "mmvq_",  # quantized_matmul takes any number of rows
+    "dequantize_per_tensor_{T}_",  # dequantize_linear
     "quantized_linear_w8a8",  # quantized_linear_codes has zero points and a bias, too
     "grouped_gemm",
     "int4_",

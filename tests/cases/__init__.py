@@ -14,6 +14,10 @@ MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packa
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
 # Families whose calls with a misaligned pointer, a NULL for a required one or a negative axis follow from their rows.
 FOLLOWING = ("moe", "quantize", "sampling", "search", "sort", "topk")
+NEVER_NEGATIVE = (
+    *("rank", "order_axis", "topk_axis", "sort_axis", "sequences", "format", "block_size", "layout", "backend"),
+    *("a_scales", "b_scales"),
+)
 FOLLOWING_ROWS = ("quantized_linear", "matmul_integer", "qlinear_matmul")
 
 
@@ -35,9 +39,15 @@ def completed(case: Case) -> Case:
         if p.is_required and p.name not in nulls
     ]
     more += [
-        Bad(f"below_{p.name}", 2, rf"{p.name} is -1", {p.name: -1}, can=2)
+        Bad(f"below_{p.name}", status, rf"{p.name} is -1", {p.name: -1}, can=status)
         for p in row.problem
-        if p.name in ("rank", "order_axis", "topk_axis", "sort_axis", "sequences") and p.name not in negative
+        for status in (3 if p.name == "format" else 2,)  # a format is known or not supported
+        if p.name in NEVER_NEGATIVE and p.name not in negative
+    ]
+    more += [
+        Bad(f"no_{p.name}", 2, rf"{p.name} is NULL", host={p.name: None}, can=2)
+        for p in row.problem
+        if p.direction == "host" and not any(p.name in b.host and b.host[p.name] is None for b in case.bad)
     ]
     return dataclasses.replace(case, bad=(*case.bad, *more))
 

@@ -16,7 +16,7 @@ import re
 
 from baracuda._cli.describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from tools.docs import ROOT, call_programs, plan_programs
+from tools.docs import ROOT, call_programs, code_plans, code_programs, plan_programs
 from tools.docs.groups import Group
 
 EXAMPLES = ROOT / "tools" / "docs" / "examples"
@@ -235,11 +235,14 @@ def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
     files = {name: source_file(group.family, name) for name in sources_of(group)}
     texts = {name: file.read_text() for name, file in files.items() if file}
-    if not texts and call_programs.has_programs(functions_of(group)):
-        named = [Cell(title, "", code) for title, code in call_programs.programs(functions_of(group))]
-        named[0].code = IMPORTS + named[0].code
-        run(named)
-        return named
+    made_by = next((m for m in (code_programs, call_programs) if m.has_programs(functions_of(group))), None)
+    if not texts and (functions_of(group) or group.key in code_plans.PLANS):
+        named = [Cell(title, "", code) for title, code in (made_by.programs(functions_of(group)) if made_by else ())]
+        named += [Cell(title, "", code) for title, code in code_plans.programs(group.key)]
+        if named:
+            named[0].code = IMPORTS + named[0].code
+            run(named)
+            return named
     if not texts:
         alone = [Cell(title, "", code) for title, code in plan_programs.programs(group.key)]
         run(alone)

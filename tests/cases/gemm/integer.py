@@ -189,7 +189,7 @@ def linear_case():
         ("m", "n", "k"), ("a", "weight", "a_scale", "weight_scale", "y"), ("a_scale", "weight_scale", "a_zero", "bias")
     )
     bad += counted(("a_scales", "a_zeros", "weight_scales", "weight_zeros"))
-    bad += (Bad("activation", 2, r"activation is 9, must be 0", {"activation": 9}, can=2),)
+    bad += tuple(Bad(f"activation_{a}", 2, rf"activation is {a}, must be 0", {"activation": a}, can=2) for a in (9, -1))
     empty = {"m": 0, "a_scales": 1, "a_zeros": 1}
     return Case(
         row="quantized_linear_{T}_{U}", problems=problems, reference=linear_reference, tolerance={"y": "pointwise"},

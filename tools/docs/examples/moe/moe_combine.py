@@ -19,3 +19,11 @@ sums = bk.empty((3, 2), bk.f32)
 args = bk.MoeCombineArgs(y=bk.upload(y), position=bk.upload(position), weights=bk.upload(weights), out=sums)
 plan.run(None, bk.workspace(plan), args)
 print(bk.download(sums))
+
+# %% Plan of the gradient
+plan = bk.MoeCombineBackwardPlan.select(None, bk.MoeCombineBackwardDescriptor(3, 2, 6, 2, element=bk.f32))
+dy, dweights = bk.empty((6, 2), bk.f32), bk.empty((3, 2), bk.f32)
+given = {"dout": np.ones_like(out), "y": y, "order": order, "position": position, "weights": weights}
+args = bk.MoeCombineBackwardArgs(**{name: bk.upload(array) for name, array in given.items()}, dy=dy, dweights=dweights)
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(dy), bk.download(dweights))

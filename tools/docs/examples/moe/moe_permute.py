@@ -16,3 +16,10 @@ plan = bk.MoePermutePlan.select(None, bk.MoePermuteDescriptor(3, 6, 2, 2, elemen
 rows = bk.empty((6, 2), bk.f32)
 plan.run(None, bk.workspace(plan), bk.MoePermuteArgs(x=bk.upload(x), order=bk.upload(order), y=rows))
 print(bk.download(rows))
+
+# %% Plan of the gradient
+plan = bk.MoePermuteBackwardPlan.select(None, bk.MoePermuteBackwardDescriptor(3, 2, 6, 2, element=bk.f32))
+dx = bk.empty((3, 2), bk.f32)
+args = bk.MoePermuteBackwardArgs(dy=bk.upload(np.ones_like(y)), position=bk.upload(position), dx=dx)
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(dx))

@@ -17,3 +17,10 @@ plan = bk.MoeRoutePlan.select(None, bk.MoeRouteDescriptor(2, 4, 2, scoring, grou
 weights, ids = bk.empty((2, 2), bk.f32), bk.empty((2, 2), bk.i32)
 plan.run(None, bk.workspace(plan), bk.MoeRouteArgs(logits=bk.upload(logits), weights=weights, ids=ids))
 print(bk.download(ids), bk.download(weights))
+
+# %% Plan of the gradient
+plan = bk.MoeRouteBackwardPlan.select(None, bk.MoeRouteBackwardDescriptor(2, 4, 2, scoring, element=bk.f32))
+dlogits = bk.empty((2, 4), bk.f32)
+args = bk.MoeRouteBackwardArgs(dweights=bk.upload(dweights), logits=bk.upload(logits), ids=ids, dlogits=dlogits)
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(dlogits))
