@@ -108,6 +108,7 @@ PLANS_WITHOUT_PROGRAMS = (
     "baracuda.gemm.scaled",
     "baracuda.loss",
     "baracuda.norm",
+    "baracuda.quantize.linear_plans",
     "baracuda.reduce",
     "baracuda.scan",
     "baracuda.softmaxes",

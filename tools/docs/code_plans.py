@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import baracuda as bk
+from tools.docs import gguf_plans
 
 SCOPES = {"Channel": "(2, 4, 1, 1), 0", "Token": "2, 4", "Group": "2, 4, 2"}
 F32 = "element=bk.f32"
@@ -29,6 +30,8 @@ PLANS: dict[str, list[tuple[str, str]]] = {
     "matmul_integer_i8": [("MatmulInteger", "m=2, n=2, k=4, a_zeros=1, b_zeros=1, element=bk.u8")],
     "qlinear_matmul_i8": [("QLinearMatmul", "m=2, n=2, k=4, a_zeros=1, b_zeros=1, element=bk.u8")],
 }
+for _code in ("u8", "s4", "u4"):
+    PLANS[f"dequantize_per_tensor_{_code}"] = [("DequantizePerTensor", f"8, 0.05, 1, input_element=bk.{_code}, {F32}")]
 for _scope, _shape in SCOPES.items():
     _page = f"quantize_per_{_scope.lower()}"
     PLANS[f"{_page}_s8"] = [(f"QuantizePer{_scope}", f"{_shape}, {F32}")]
@@ -37,8 +40,14 @@ for _scope, _shape in SCOPES.items():
     PLANS[f"de{_page}"] = [(f"DequantizePer{_scope}Backward", f"{_shape}, {F32}")]
 
 
+def has_programs(page: str) -> bool:
+    return page in PLANS or bool(gguf_plans.program(page))
+
+
 def programs(page: str) -> Iterable[tuple[str, str]]:
     """(title, code) of the plans of a page."""
+    if code := gguf_plans.program(page):
+        yield "Plan", code
     for name, fields in PLANS.get(page, ()):
         yield f"{name}Plan", "\n".join(program(name, fields))
 

@@ -236,7 +236,7 @@ def examples_of(group: Group) -> list[Cell]:
     files = {name: source_file(group.family, name) for name in sources_of(group)}
     texts = {name: file.read_text() for name, file in files.items() if file}
     made_by = next((m for m in (code_programs, call_programs) if m.has_programs(functions_of(group))), None)
-    if not texts and (functions_of(group) or group.key in code_plans.PLANS):
+    if not texts and (functions_of(group) or code_plans.has_programs(group.key)):
         named = [Cell(title, "", code) for title, code in (made_by.programs(functions_of(group)) if made_by else ())]
         named += [Cell(title, "", code) for title, code in code_plans.programs(group.key)]
         if named:
