@@ -25,7 +25,7 @@ from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
 from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
-from baracuda.torch._autograd import Differentiable
+from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
 _NAMESPACE = "baracuda"
@@ -42,9 +42,9 @@ _TYPES = {
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
-    "interpolation": "str", "scoring": "str", "group_score": "str",
+    **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
+    "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling"), "str"),
 }  # fmt: skip
-_FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
 # Numbers that may be a single one or a sequence.
 _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
             "stride", "output_size")  # fmt: skip
@@ -171,7 +171,7 @@ def _type(spec: Spec, number: Argument) -> str:
 def _default(spec: Spec, number: Argument) -> str:
     value = number.default
     if number.name == "dtype":
-        return _FLOAT32[value]
+        return str(DEFAULT_DTYPES[value]).removeprefix("torch.").replace("float32", "float")
     if _type(spec, number) == "int[]":
         return f"[{value}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -189,11 +189,13 @@ def _made(spec: Spec) -> Any:
         lines.append(f"    {', '.join(typed)} = promoted({', '.join(typed)})")
     for number in spec.numbers:
         if number.name == "dtype" and number.default is not REQUIRED:
-            lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
+            lines.append(f"    dtype = default_dtype if dtype == {number.default!r} else dtype")
         if number.name in _SEQUENCES and "[]" in _type(spec, number):
             lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
     lines.append(f"    return operator({given})")
-    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted, "float32": torch.float32}
+    chosen = next((number.default for number in spec.numbers if number.name == "dtype"), None)
+    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}
+    scope["default_dtype"] = DEFAULT_DTYPES.get(str(chosen))
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
@@ -261,7 +263,7 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     slot, _, form = spec.slot_of(output).partition(".")
     if "dtype" in numbers and slot in ("T", "U"):
         given = numbers["dtype"]
-        return given if isinstance(given, torch.dtype) else torch.float32
+        return given if isinstance(given, torch.dtype) else DEFAULT_DTYPES[given]
     if slot == "T":
         typed = [a for a in spec.arrays if spec.slot_of(a) == "T"]
         found = next(
@@ -269,7 +271,8 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         ).dtype
         return torch.promote_types(found, torch.float32) if form else found
     if slot == "U":
-        slot = output_of(spec.row).symbol
+        codes = spec.row.slots["U"]
+        slot = codes[0] if len(codes) == 1 else output_of(spec.row).symbol
     for argument in spec.arrays:  # an array of indices decides their dtype
         if slot in spec.row.slots and argument.name in arrays and spec.slot_of(argument) == slot:
             found_dtype: torch.dtype = arrays[argument.name].dtype

@@ -37,6 +37,8 @@ from baracuda.torch._gradients import VJP_RULES, calls
 
 Operators = Callable[[str], Any]  # operator by name
 
+DEFAULT_DTYPES = {"f32": torch.float32, "fp8e4m3": torch.float8_e4m3fn}  # of results whose dtype is left out
+
 
 def is_recorded(arguments: Sequence[Any]) -> bool:
     """Whether one of the arguments requires grad."""
@@ -74,8 +76,8 @@ class Differentiable:
         self.spec, self.operator, self.inputs = spec, operator, list(inputs)
         self.defaults = {each.name: each.default for each in (*spec.arrays, *spec.numbers)
                          if each.default is not REQUIRED}  # fmt: skip
-        if self.defaults.get("dtype") == "f32":
-            self.defaults["dtype"] = torch.float32
+        if self.defaults.get("dtype") in DEFAULT_DTYPES:
+            self.defaults["dtype"] = DEFAULT_DTYPES[self.defaults["dtype"]]
         self.options = [number.name for number in spec.numbers if number.name not in self.inputs]
         self.options += ["needs"] * spec.is_partial
         whole = differentiated(spec.name)

@@ -103,15 +103,11 @@ def matmul_same_batch(call: Call, dy: Any, given: Given) -> Gradients | None:
     return dict(zip("ab", call("matmul_backward", dy, a, b, needs=[needs["a"], needs["b"]])))
 
 
-_SPELLINGS = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-
-
 def _quantized_matmul(call: Call, dy: Any, given: Given) -> Gradients:
     """dx = dy times the decoded weights, dbias = sum of dy over its rows; the weights are constant."""
     needs, found = given["needs"], {}
     if needs.get("x"):
-        dtype = _SPELLINGS[str(dy.dtype).removeprefix("torch.")]
-        found["x"] = call("matmul", dy, call("dequantize_blocks", given["w"], format=given["format"], dtype=dtype))
+        found["x"] = call("matmul", dy, call("dequantize_blocks", given["w"], format=given["format"], dtype=dy.dtype))
     if needs.get("bias"):
         found["bias"] = dy.reshape(-1, dy.shape[-1]).sum(0)
     return found
