@@ -39,7 +39,7 @@ class MoeRouteDescriptor(Descriptor):
 
 
 class MoeRoutePlan(_MoePlan):
-    """The top_k experts of each token and their weights; bias, of f32, is added to scores for the choice only."""
+    """The top_k experts of each token and their weights; bias, of f32, shifts scores for the choice only."""
 
     __slots__ = ()
     op = "moe_route_{T}"
