@@ -17,8 +17,9 @@ from baracuda import descriptor, memory
 from baracuda._call.checking import watched_call
 from baracuda._call.scalars import as_integer
 from baracuda._call.workspace import workspace_view
-from baracuda._library.loader import Library, default_library, load, symbol_name
+from baracuda._library.loader import Library, symbol_name
 from baracuda._library.op_table import ops
+from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, WorkspaceTooSmallError, naming
@@ -85,39 +86,12 @@ class FusedLinearCrossEntropyBackwardArgs(Args):
     grad_weight: Viewable | None = None
 
 
-class _Plan:
+class _Plan(ComposedPlan):
     """Base of both: selection, and the checks of operands."""
 
-    __slots__ = ("descriptor", "library", "preference")
+    __slots__ = ()
 
-    descriptor_type: type[Any]
     args_type: type[Args]
-    name: str
-
-    def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
-        self.descriptor, self.preference, self.library = descriptor, preference, library
-
-    @classmethod
-    def select(
-        cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
-        library: Library | None = None, backend: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Like Plan.select."""
-        with naming(cls.__name__):
-            stream_handle(stream)
-            if type(descriptor) is not cls.descriptor_type:
-                wanted = cls.descriptor_type.__name__
-                raise InvalidProblemError(f"descriptor is of type {type(descriptor).__name__}, must be {wanted}")
-        with naming(cls.name):
-            if library is None:
-                library = default_library() if backend is None else load(backend=backend)
-            return cls(descriptor.validated(), preference or PlanPreference(), library)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.descriptor, self.preference, self.library)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
     @property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], tuple[ElementKind, ...]]]:

@@ -7,7 +7,8 @@ import dataclasses
 from typing import Any
 
 from baracuda import descriptor
-from baracuda._library.loader import Library, default_library, load
+from baracuda._library.loader import Library
+from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.fill import FillArgs, FillDescriptor, FillPlan  # type: ignore[attr-defined]
@@ -24,7 +25,6 @@ from baracuda.quantize.integer_plans import (  # type: ignore[attr-defined]
     W8A8LinearDescriptor,
     W8A8LinearPlan,
 )
-from baracuda.stream import stream_handle
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,43 +75,19 @@ class SmoothQuantLinearArgs(Args):
     act_scale_scratch: Viewable
 
 
-class _Plan:
+class _Plan(ComposedPlan):
     """Base of both: selection, and two launches."""
 
-    __slots__ = ("descriptor", "first", "library", "preference", "product")
+    __slots__ = ("first", "product")
 
-    descriptor_type: type[Any]
     args_type: type[Args]
-    name: str
     first: Any
     product: Any
 
     def __init__(self, given: Any, preference: PlanPreference, library: Library) -> None:
-        self.descriptor, self.preference, self.library = given, preference, library
+        super().__init__(given, preference, library)
         if given.element not in (ElementKind.F32, ElementKind.F64):
             raise UnsupportedError(f"element is {given.element}, must be one of f32, f64")
-
-    @classmethod
-    def select(
-        cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
-        library: Library | None = None, backend: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Like Plan.select."""
-        with naming(cls.__name__):
-            stream_handle(stream)
-            if type(descriptor) is not cls.descriptor_type:
-                wanted = cls.descriptor_type.__name__
-                raise InvalidProblemError(f"descriptor is of type {type(descriptor).__name__}, must be {wanted}")
-        with naming(cls.name):
-            if library is None:
-                library = default_library() if backend is None else load(backend=backend)
-            return cls(descriptor.validated(), preference or PlanPreference(), library)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.descriptor, self.preference, self.library)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
     @property
     def workspace_size(self) -> int:

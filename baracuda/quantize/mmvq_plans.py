@@ -13,9 +13,10 @@ from typing import Any
 from baracuda import descriptor
 from baracuda._call.scalars import INT32_MAX, as_integer
 from baracuda._call.workspace import workspace_view
-from baracuda._library.loader import Library, default_library, load
+from baracuda._library.loader import Library
 from baracuda._library.machine_code import arch_of
 from baracuda._library.param import symbol_of
+from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
@@ -104,18 +105,16 @@ class GgufMmvqBatchedArgs(Args):
     topk_weights: Viewable | None = None
 
 
-class _Plan:
+class _Plan(ComposedPlan):
     """Base: selection, checks of views, and calls of C."""
 
-    __slots__ = ("descriptor", "library", "preference")
+    __slots__ = ()
 
-    descriptor_type: type[Any]
     args_type: type[Args]
-    name: str
     workspace_size = 0
 
     def __init__(self, given: Any, preference: PlanPreference, library: Library) -> None:
-        self.descriptor, self.preference, self.library = given, preference, library
+        super().__init__(given, preference, library)
         if given.element not in _SUFFIXES:
             raise UnsupportedError(f"element is {given.element}, must be one of f32, f16, bf16")
         chosen: GgufBlockFormat = given.block_format
@@ -124,28 +123,6 @@ class _Plan:
             raise UnsupportedError(text)
         if given.row_bytes < 0:
             raise InvalidProblemError("rows have no bytes")
-
-    @classmethod
-    def select(
-        cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
-        library: Library | None = None, backend: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Like Plan.select."""
-        with naming(cls.__name__):
-            stream_handle(stream)
-            if type(descriptor) is not cls.descriptor_type:
-                wanted = cls.descriptor_type.__name__
-                raise InvalidProblemError(f"descriptor is of type {type(descriptor).__name__}, must be {wanted}")
-        with naming(cls.name):
-            if library is None:
-                library = default_library() if backend is None else load(backend=backend)
-            return cls(descriptor.validated(), preference or PlanPreference(), library)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.descriptor, self.preference, self.library)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
     @property
     def precision_guarantee(self) -> PrecisionGuarantee:

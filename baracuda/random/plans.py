@@ -15,9 +15,10 @@ from typing import Any, ClassVar
 from baracuda import descriptor
 from baracuda._call.scalars import UINT64_MAX, as_integer
 from baracuda._call.workspace import workspace_view
-from baracuda._library.loader import Library, default_library, load, symbol_name
+from baracuda._library.loader import Library, symbol_name
 from baracuda._library.machine_code import arch_of
 from baracuda._library.op_table import ops
+from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
@@ -119,46 +120,22 @@ class DropoutBackwardArgs(Args):
     dx: Viewable
 
 
-class _Plan:
+class _Plan(ComposedPlan):
     """Base: selection, and the checks of operands, which are row-major and of the descriptor's shape."""
 
-    __slots__ = ("_generator", "descriptor", "library", "preference")
+    __slots__ = ("_generator",)
 
-    descriptor_type: ClassVar[type[Any]]
     args_type: ClassVar[type[Args]]
-    name: ClassVar[str]
     kind: ClassVar[int]
     outputs: ClassVar[tuple[str, ...]]
     op: ClassVar[str]
     category: ClassVar[OpCategory] = OpCategory.RANDOM
 
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
-        self.descriptor, self.preference, self.library = descriptor, preference, library
+        super().__init__(descriptor, preference, library)
         self._generator = Generator(getattr(descriptor, "seed", 0))
         if self._op not in ops():
             raise UnsupportedError(f"element is {descriptor.element}, which {self.name} does not have")
-
-    @classmethod
-    def select(
-        cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
-        library: Library | None = None, backend: str | None = None,
-    ) -> Any:  # fmt: skip
-        """Like Plan.select."""
-        with naming(cls.__name__):
-            stream_handle(stream)
-            if type(descriptor) is not cls.descriptor_type:
-                wanted = cls.descriptor_type.__name__
-                raise InvalidProblemError(f"descriptor is of type {type(descriptor).__name__}, must be {wanted}")
-        with naming(cls.name):
-            if library is None:
-                library = default_library() if backend is None else load(backend=backend)
-            return cls(descriptor.validated(), preference or PlanPreference(), library)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.descriptor, self.preference, self.library)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
 
     @property
     def _op(self) -> str:

@@ -35,7 +35,7 @@ UNUSED = {
     # argsort of any length has the plan of argsort; latent caches have a function; plans of int8 caches are tried by
     # tests/docs, since descriptors choose the element of a cache.
     r"argsort_.*_big|attention_paged_latent_.*|attention_paged_quantized_(f16|bf16)_i8|paged_kv_append_quantized_.*_i8",
-    # Plans of products with GGUF blocks choose these by format; tests/plans/test_mmvq_plans.py runs them.
+    # Plans of products with GGUF blocks choose these by format; tests/quantize/test_mmvq_plans.py runs them.
     r"mmvq_.*",
     # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
