@@ -42,6 +42,13 @@ class TableError(Exception):
     """A row that cannot be parsed, with its table and line."""
 
 
+def parse_number(text: str, dtype: str) -> float | int:
+    try:
+        return int(text) if re.fullmatch(r"-?\d+", text) and dtype not in ("f32", "f64") else float(text)
+    except ValueError:
+        raise TableError(f"default {text!r} is no number") from None
+
+
 def camel(name: str) -> str:
     """Class name of a function: gelu_tanh is GeluTanh."""
     return "".join(word.capitalize() for word in name.split("_"))

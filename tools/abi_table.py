@@ -114,7 +114,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam, parse_number
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
@@ -137,13 +137,6 @@ SUMS = (
     ". A gradient with a stride of 0 is summed over that axis, in f32 (f64 for f64) and in a fixed order; it must not "
     "be an input."
 )
-
-
-def parse_number(text: str, dtype: str) -> float | int:
-    try:
-        return int(text) if re.fullmatch(r"-?\d+", text) and dtype not in ("f32", "f64") else float(text)
-    except ValueError:
-        raise TableError(f"default {text!r} is no number") from None
 
 
 def parse_param(text: str) -> Param:

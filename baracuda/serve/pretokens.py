@@ -17,10 +17,10 @@ from baracuda.serve.errors import ModelFileError
 
 SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # White_Space
 
-# Of GPT-2 (Radford et al. 2019): contractions, words and numbers with the blank before them, punctuation, white space
+# GPT-2 (Radford et al. 2019): contractions, words and numbers with the blank before them, punctuation, white space
 # but for the blank that belongs to the next word.
 GPT2 = r"'(?:[sdmt]|ll|ve|re)| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+"
-# Of Llama 3 and of Qwen 2, with numbers of at most three digits and of one.
+# Llama 3 and Qwen 2, with numbers of at most three digits and of one.
 _LLAMA3 = (
     r"'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n{L}{N}]?[{L}]+|[{N}]{{1,%d}}"
     r"| ?[^{S}{L}{N}]+[\r\n]*|[{S}]*[\r\n]+|[{S}]+(?![^{S}])|[{S}]+"

@@ -85,7 +85,7 @@ struct RouteJob {
         *sum = team.sum(mine);
     }
 
-    // What the choice compares.
+    // The number that the choice compares.
     struct Values {
         const T* row;
         const float* bias;

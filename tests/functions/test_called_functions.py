@@ -209,8 +209,7 @@ def is_of(spec, problem):
 
 @pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED - SEARCHES - QUANTIZING))
 def test_problems_of_the_cases(name):
-    """Each problem is called twice, since the second call only fills in addresses; a function of several rows takes
-    those of each."""
+    """Each problem, of each row of the function, is called twice: the second call only fills in addresses."""
     whole = CALLED[name]
     for spec in (whole, *whole.others):
         tried = 0
@@ -599,16 +598,3 @@ def test_matmul_backward(rng):
         assert bk.matmul_backward(dy, a, b, needs=(False, True))[0] is None
     with pytest.raises(bk.InvalidProblemError, match=r"expected \(\.\.\., m, k\) and \(\.\.\., k, n\)"):
         bk.matmul_backward(dy, a, b[..., :2, :])
-
-
-def test_linear_backward(rng):
-    for shape in ((4,), (3, 4), (2, 3, 4), (0, 4)):
-        x, weight, dy = odd(rng, shape, -2, 2), odd(rng, (5, 4), -2, 2), odd(rng, (*shape[:-1], 5), -2, 2)
-        dx, dweight, dbias = bk.linear_backward(dy, x, weight)
-        rows, tokens = dy.reshape(-1, 5), x.reshape(-1, 4)
-        np.testing.assert_allclose(dx, dy @ weight, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(dweight, rows.T @ tokens, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(dbias, rows.sum(0), rtol=1e-9, atol=1e-9)
-        assert bk.linear_backward(dy, x, weight, needs=(False, True, False))[::2] == (None, None)
-    with pytest.raises(bk.InvalidProblemError, match=r"dy has shape \(3, 4\), expected \(3, 5\)"):
-        bk.linear_backward(np.ones((3, 4)), np.ones((3, 4)), np.ones((5, 4)))

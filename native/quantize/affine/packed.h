@@ -77,7 +77,7 @@ inline NamedExtent longest_of(const Channels& c) { return {"numel", c.numel}; }
 inline NamedExtent longest_of(const Tokens& t) { return {"d", t.d}; }
 inline NamedExtent longest_of(const Groups& g) { return {"axis_size", g.axis_size}; }
 
-// Where the elements of bytes are: bytes, x, scales in this order, with the offset of the second element's scale.
+// Offsets of the elements of bytes: bytes, x, scales in this order, with the offset of the second element's scale.
 struct Pairs {
     int64_t extents[3], byte[3], x[3], scale[3];
     int64_t other_scale;

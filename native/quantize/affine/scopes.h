@@ -90,7 +90,7 @@ struct Groups {
     }
 };
 
-// The same with a range of codes. An op's fields are all of one class.
+// A scope with a range of codes. An op's fields are all of one class.
 struct RangedChannels {
     using Plain = Channels;
     int64_t numel;

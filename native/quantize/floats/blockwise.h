@@ -22,7 +22,7 @@ constexpr int64_t kTeamItems = 256;   // blocks of a team of such threads, and s
 // The largest magnitude of a block as it is stored: NaN if it is not finite.
 BK_HD float stored_magnitude(float largest) { return is_finite_magnitude(largest) ? largest : bit_cast<float>(0x7fc00000u); }
 
-// What a value is multiplied by: 0 if the block has no codes of its own. The reciprocal of a subnormal may be infinite.
+// The factor of a value: 0 if the block has no codes of its own. The reciprocal of a subnormal may be infinite.
 BK_HD float factor_of(float largest) { return is_finite_magnitude(largest) && largest > 0.0f ? reciprocal(largest) : 0.0f; }
 
 BK_HD float scaled_by(float x, float factor) {

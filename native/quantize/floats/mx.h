@@ -16,7 +16,7 @@ namespace bk::floats {
 
 enum class ScaleLayout : int32_t { kLinear, kSwizzled };
 
-// Where the scales of a matrix are. Swizzled ones are padded with zeros to whole tiles.
+// The layout of a matrix of scales. Swizzled ones are padded with zeros to whole tiles.
 struct ScaleMap {
     ScaleLayout layout;
     int64_t rows, blocks;
@@ -140,7 +140,7 @@ struct MxDequantizeJob {
 
 inline Status require_mx_format(int32_t format) { return require_member("mx_format", format, codec::kMxFormats); }
 
-// What both directions share.
+// Members of both directions.
 struct MxShape {
     static Status check(int64_t rows, int64_t n, int32_t format, int32_t scale_layout) {
         BK_TRY(require_non_negative({{"rows", rows}, {"n", n}}));

@@ -6,7 +6,7 @@
 
 namespace bk {
 
-// As block_product() with dispatches, where `weights` has rows of k elements of `dtype`.
+// block_product() with dispatches, where `weights` has rows of k elements of `dtype`.
 Status dense_dispatches(const Launch& launch, const BlockProduct& p);
 
 }  // namespace bk

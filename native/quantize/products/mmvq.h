@@ -50,7 +50,7 @@ struct Mmvq {
     }
 };
 
-// The same of strided y, with weights that begin in the middle of an allocation.
+// A product with strided y, with weights that begin in the middle of an allocation.
 template <class Format, class T>
 struct MmvqActstrided {
     int32_t ncols, nrows;

@@ -34,7 +34,7 @@ BK_DEVICE void copy_vector(uint8_t* to, const uint8_t* from, const uint8_t* low,
         if (from + b >= low && from + b < high) to[b] = from[b];
 }
 
-// Where the bytes of a row begin in its vectors: they keep their address modulo 16, so that the copies are aligned, unless
+// The first byte of a row in its vectors: bytes keep their address modulo 16, so that the copies are aligned, unless
 // the blocks are not.
 template <class Format>
 BK_DEVICE int skipped_bytes(const uint8_t* from) {
