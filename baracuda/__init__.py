@@ -60,6 +60,7 @@ from baracuda.errors import (
     Status,
     UnknownStatusError,
     UnsupportedError,
+    ViewIndexError,
     WorkspaceTooSmallError,
 )
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
@@ -132,6 +133,7 @@ if TYPE_CHECKING:
     from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.attention.functions import *  # noqa: F403
+    from baracuda.attention.pages import *  # noqa: F403
     from baracuda.attention.ring import RingAttentionArgs as RingAttentionArgs
     from baracuda.attention.ring import RingAttentionDescriptor as RingAttentionDescriptor
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
@@ -382,6 +384,7 @@ _LAZY |= dict.fromkeys(
     ),
     "attention.functions",
 )
+_LAZY["paged_kv_append"] = "attention.pages"
 _LAZY["moe"] = "experts.functions"
 _LAZY |= dict.fromkeys(
     (
@@ -548,6 +551,7 @@ __all__ = [
     "UnaryKind",
     "UnknownStatusError",
     "UnsupportedError",
+    "ViewIndexError",
     "WorkspaceTooSmallError",
     "asarray",
     "b1",
