@@ -52,15 +52,15 @@ def _position(index: Any, axis: int, extent: int) -> int:
     try:
         if isinstance(index, bool):
             raise TypeError
-        place = operator.index(index)
+        position = operator.index(index)
     except TypeError:
         raise InvalidProblemError(
             f"TensorRef: index {index!r} of axis {axis}, must be an integer, a slice, '...' or None; "
             "functions such as baracuda.index_select take arrays of indices"
         ) from None
-    if not -extent <= place < extent:
-        raise ViewIndexError(f"TensorRef: index {place} of axis {axis}, which has extent {extent}")
-    return place + extent if place < 0 else place
+    if not -extent <= position < extent:
+        raise ViewIndexError(f"TensorRef: index {position} of axis {axis}, which has extent {extent}")
+    return position + extent if position < 0 else position
 
 
 def reshaped(shape: Shape, strides: Shape, wanted: Sequence[int]) -> tuple[Shape, Shape]:
