@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of a discrete Fourier transform, the same for both targets.
+//
+// A line of N places is transformed along one axis of an array: X[k] = scale * sum over j of x[j] exp(-2 pi i j k / N), or with
+// the opposite sign. A pass transforms lines, or parts of them, of up to kMaxTile values in fast memory. A longer line is
+// split, N = n1 n2 ... nP (Gentleman and Sande 1966; Bailey 1990): pass p transforms n_p values that lie n_{p+1} ... n_P
+// places apart, multiplies value k of remainder j by exp(-2 pi i j k / (n_p ... n_P)), and leaves it in its place; the last
+// pass writes X[k1 + n1 k2 + n1 n2 k3 ...].
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+
+namespace bk {
+
+constexpr int kFftAxes = kMaxRank + 4;  // the array's other axes, and those of a split line
+constexpr int kFftRadices = 16;
+constexpr int kFftLargestRadix = 13;
+
+// What a line's places are in memory: complex numbers; real ones, whose imaginary parts are zero or dropped; or the first
+// N / 2 + 1 places of a Hermitian line, whose others are the conjugates X[N - k].
+enum class FftForm : int32_t { kComplex, kReal, kHermitian };
+
+struct FftAxis {
+    int64_t extent = 1;
+    int64_t in = 0, out = 0;  // strides in elements of each side
+    int64_t place = 0;        // of the line, from one index to the next: an axis of a split line
+    int64_t rest = 0;         // of the remainder j, likewise
+};
+
+struct FftPass {
+    int32_t n = 1;  // values of a transform
+    int32_t axes = 0;
+    FftAxis axis[kFftAxes];      // the first is that of the lanes, which run fastest
+    int64_t in = 0, out = 0;     // strides of a transform's values
+    int64_t place = 0;           // of the line, from one value to the next
+    int64_t line = 1;            // N
+    int64_t period = 0;          // of the rotation behind the transform; 0: none
+    bool is_inverse = false;     // transforms with the opposite sign
+    FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
+    double scale = 1;
+
+    int64_t lanes() const {
+        int64_t count = 1;
+        for (int a = 0; a < axes; ++a) count *= axis[a].extent;
+        return count;
+    }
+};
+
+// Radices of n from the first pass over a tile to the last; count 0 where a prime factor is above kFftLargestRadix.
+struct FftRadices {
+    int count = 0;
+    int8_t radix[kFftRadices] = {};
+
+    static FftRadices of(int64_t n) {
+        FftRadices f;
+        while (n > 1) {
+            int r = 0;
+            for (const int candidate : {8, 4, 2, 3, 5, 7, 11, 13})
+                if (n % candidate == 0 && (candidate != 8 || n != 16)) {
+                    r = candidate;
+                    break;
+                }
+            if (r == 0 || f.count == kFftRadices) return FftRadices{};
+            f.radix[f.count++] = static_cast<int8_t>(r);
+            n /= r;
+        }
+        if (f.count == 0) f.radix[f.count++] = 1;
+        return f;
+    }
+};
+
+constexpr bool is_smooth(int64_t n) {
+    for (const int p : {2, 3, 5, 7, 11, 13})
+        while (n % p == 0) n /= p;
+    return n == 1;
+}
+
+constexpr int kFftParts = 8;
+
+// The lengths of the passes of a line, each at most `most`. Count 0 where there is no such product: the largest prime
+// factor is too large.
+struct FftParts {
+    int count = 0;
+    int32_t n[kFftParts] = {};
+
+    static FftParts of(int64_t line, int64_t most) {
+        FftParts parts;
+        if (!is_smooth(line)) return parts;
+        int count = 1;
+        for (double reach = static_cast<double>(most); reach < static_cast<double>(line); reach *= static_cast<double>(most))
+            ++count;
+        // Divisors near the root of what is left keep the parts alike; unlucky factors take a pass more.
+        for (; count <= kFftParts; ++count)
+            if (split(line, most, count, parts.n)) {
+                parts.count = count;
+                return parts;
+            }
+        return parts;
+    }
+
+private:
+    // Whether `line` is a product of `count` parts of at most `most`, the largest first.
+    static bool split(int64_t line, int64_t most, int count, int32_t* n) {
+        if (count == 1) {
+            n[0] = static_cast<int32_t>(line);
+            return line <= most;
+        }
+        int64_t root = 1;
+        while (power(root, count) < static_cast<double>(line)) ++root;
+        for (int64_t d = root; d <= most && d <= line; ++d) {
+            if (line % d != 0) continue;
+            n[0] = static_cast<int32_t>(d);
+            if (split(line / d, most, count - 1, n + 1)) return true;
+        }
+        return false;
+    }
+    static double power(int64_t base, int exponent) {
+        double product = 1;
+        for (; exponent > 0; --exponent) product *= static_cast<double>(base);
+        return product;
+    }
+};
+
+}  // namespace bk
