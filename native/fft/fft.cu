@@ -30,7 +30,7 @@ struct TilePass {
     int64_t lanes, tiles;  // in all
     int tile_lanes, radices;
     int8_t radix[kFftRadices];
-    FastDiv<uint32_t> of_lane[kFftRadices];  // butterflies of a lane, by radix
+    FastDiv<uint32_t> of_lane[kFftRadices];   // butterflies of a lane, by radix
     FastDiv<uint32_t> of_block[kFftRadices];  // butterflies of a block, m
     FastDiv<uint32_t> values;                 // of a lane
     bool reads_lanes, writes_lanes;           // lanes lie closer together than values
@@ -68,20 +68,42 @@ BK_DEVICE FftValue<R> load_value(const FftPass& pass, const LaneOffset& at, int6
         if (is_upper) value.im = -value.im;
         if (place == 0 || 2 * place == pass.line) value.im = 0;
     }
-    return pass.is_inverse ? FftValue<R>{value.im, value.re} : value;
+    return value;
+}
+
+template <class R>
+BK_DEVICE FftValue<R> times_factor(const FftPass& pass, FftFactor factor, int64_t place, const FftValue<R>& value) {
+    const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
+    const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[place] : chirp<R>(factor, place, pass);
+    return {value.re * by.re - value.im * by.im, value.re * by.im + value.im * by.re};
+}
+
+// A value of the tile: from memory, with its factor.
+template <class R>
+BK_DEVICE FftValue<R> take_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
+    const int64_t place = at.place + e * pass.place;
+    FftValue<R> value{R(1), R(0)};
+    if (pass.in_factor == FftFactor::kChirp && place >= pass.chirp) return {R(0), R(0)};
+    if (pass.in_factor != FftFactor::kFilter) value = load_value(pass, at, e, x);
+    if (pass.in_swaps[0]) value = {value.im, value.re};
+    if (pass.in_factor != FftFactor::kNone) value = times_factor(pass, pass.in_factor, place, value);
+    return pass.in_swaps[1] ? FftValue<R>{value.im, value.re} : value;
 }
 
 template <class R>
 BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k, FftValue<R> value, R* y) {
     const R scale = static_cast<R>(pass.scale);
-    if (pass.is_inverse) value = {value.im, value.re};
+    const int64_t place = at.place + k * pass.place;
+    if (pass.out_factor == FftFactor::kChirp && place >= pass.chirp) return;
+    if (pass.out_swaps[0]) value = {value.im, value.re};
+    if (pass.out_factor != FftFactor::kNone) value = times_factor(pass, pass.out_factor, place, value);
+    if (pass.out_swaps[1]) value = {value.im, value.re};
     value = {value.re * scale, value.im * scale};
     if (pass.out_form == FftForm::kReal) {
         y[at.out + k * pass.out] = value.re;
     } else if (pass.out_form == FftForm::kComplex) {
         reinterpret_cast<FftValue<R>*>(y)[at.out + k * pass.out] = value;
     } else {
-        const int64_t place = at.place + k * pass.place;
         if (2 * place <= pass.line) reinterpret_cast<FftValue<R>*>(y)[at.out + place * pass.out] = value;
     }
 }
@@ -136,7 +158,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             const auto along = of.values(static_cast<uint32_t>(i));
             const int lane = of.reads_lanes ? i % used : static_cast<int>(along.quotient);
             const int e = of.reads_lanes ? i / used : static_cast<int>(along.remainder);
-            tile[lane * pitch + padded(places[e])] = load_value(pass, offsets[lane], e, x);
+            tile[lane * pitch + padded(places[e])] = take_value(pass, offsets[lane], e, x);
         }
         int m = 1;
         for (int p = 0; p < of.radices; m *= of.radix[p++]) {
@@ -184,7 +206,7 @@ __global__ void __launch_bounds__(kThreads) fft_direct_kernel(FftPass line, int6
         FftValue<R> sum{R(0), R(0)};
         for (int64_t j = 0, turn = 0; j < n; ++j) {
             const FftRoot<R> root = unit_root<R>(turn, n);
-            sum = sum + rotated(load_value(line, at, j, x), root.c, root.s);
+            sum = sum + rotated(take_value(line, at, j, x), root.c, root.s);
             turn = turn + k >= n ? turn + k - n : turn + k;
         }
         store_value(line, at, k, sum, y);
@@ -192,8 +214,7 @@ __global__ void __launch_bounds__(kThreads) fft_direct_kernel(FftPass line, int6
 }
 
 template <class R>
-__global__ void __launch_bounds__(kThreads)
-    fft_unscramble_kernel(FftPass line, FftParts parts, int64_t count, FftValue<R>* y) {
+__global__ void __launch_bounds__(kThreads) fft_unscramble_kernel(FftPass line, FftParts parts, int64_t count, FftValue<R>* y) {
     // The position in the order of the parts of the value that belongs to `place`.
     const auto source = [&parts](int64_t place, int64_t length) {
         int64_t at = 0;
@@ -251,7 +272,8 @@ Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launc
     const int64_t pitch = padded(pass.n - 1) + 1;
     const int64_t bytes = (of.tile_lanes * pitch + pass.n) * 2 * int64_t{sizeof(R)} + 2 * int64_t{pass.n};
     of.tiles = ceil_div<int64_t>(of.lanes, of.tile_lanes);
-    const Grid grid{dim3(blocks_of(of.tiles, 8 * std::max<int64_t>(1, device_sms()))), dim3(kThreads), 1, static_cast<unsigned>(bytes)};
+    const Grid grid{dim3(blocks_of(of.tiles, 8 * std::max<int64_t>(1, device_sms()))), dim3(kThreads), 1,
+                    static_cast<unsigned>(bytes)};
     return launch_kernel(launch, grid, fft_tile_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));
 }
 

@@ -107,42 +107,57 @@ struct Tile {
     LaneOffsets<kLanes> at;
 
     BK_HD void load(const FftPass& pass, const R* x) {
+        const bool is_chirped = pass.in_factor == FftFactor::kChirp;
         for (int e = 0; e < pass.n; ++e) {
             Value& to = value[tables.place[e]];
             R* re = reinterpret_cast<R*>(&to.re);
             R* im = reinterpret_cast<R*>(&to.im);
-            if (pass.in_form == FftForm::kComplex) {
-                if (at.reads_neighbours) {
-                    const R* from = x + 2 * (at.in[0] + e * pass.in);
-                    BK_VECTOR_LOOP
-                    for (int l = 0; l < kLanes; ++l) {
-                        re[l] = from[2 * l];
-                        im[l] = from[2 * l + 1];
-                    }
-                } else {
-                    for (int l = 0; l < kLanes; ++l) {
-                        const R* from = x + 2 * (at.in[l] + e * pass.in);
-                        re[l] = from[0];
-                        im[l] = from[1];
-                    }
+            if (pass.in_factor == FftFactor::kFilter) {
+                to = Value{V{} + R(1), V{}};
+            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && !is_chirped) {
+                const R* from = x + 2 * (at.in[0] + e * pass.in);
+                BK_VECTOR_LOOP
+                for (int l = 0; l < kLanes; ++l) {
+                    re[l] = from[2 * l];
+                    im[l] = from[2 * l + 1];
                 }
-            } else if (pass.in_form == FftForm::kReal) {
-                to.im = V{};
-                for (int l = 0; l < kLanes; ++l) re[l] = x[at.in[l] + e * pass.in];
             } else {
                 for (int l = 0; l < kLanes; ++l) {
-                    const int64_t place = at.place[l] + e * pass.place;
-                    const bool is_upper = 2 * place > pass.line;
-                    const R* from = x + 2 * (at.in[l] + (is_upper ? pass.line - place : place) * pass.in);
-                    re[l] = from[0];
-                    im[l] = place == 0 || 2 * place == pass.line ? R(0) : is_upper ? -from[1] : from[1];
+                    const bool is_behind = is_chirped && at.place[l] + e * pass.place >= pass.chirp;
+                    const FftValue<R> one = is_behind ? FftValue<R>{R(0), R(0)} : load_one(pass, e, l, x);
+                    re[l] = one.re;
+                    im[l] = one.im;
                 }
             }
-            if (pass.is_inverse) {
-                const V swapped = to.re;
-                to.re = to.im;
-                to.im = swapped;
-            }
+            if (pass.in_swaps[0]) to = Value{to.im, to.re};
+            if (pass.in_factor != FftFactor::kNone) multiply(pass, pass.in_factor, e, to);
+            if (pass.in_swaps[1]) to = Value{to.im, to.re};
+        }
+    }
+
+    BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x) const {
+        if (pass.in_form == FftForm::kReal) return {x[at.in[l] + e * pass.in], R(0)};
+        if (pass.in_form == FftForm::kComplex) {
+            const R* from = x + 2 * (at.in[l] + e * pass.in);
+            return {from[0], from[1]};
+        }
+        const int64_t place = at.place[l] + e * pass.place;
+        const bool is_upper = 2 * place > pass.line;
+        const R* from = x + 2 * (at.in[l] + (is_upper ? pass.line - place : place) * pass.in);
+        return {from[0], place == 0 || 2 * place == pass.line ? R(0) : is_upper ? -from[1] : from[1]};
+    }
+
+    // Multiplies value e of each lane by the factor of its place.
+    BK_HD void multiply(const FftPass& pass, FftFactor factor, int e, Value& of) const {
+        R* re = reinterpret_cast<R*>(&of.re);
+        R* im = reinterpret_cast<R*>(&of.im);
+        const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
+        for (int l = 0; l < kLanes; ++l) {
+            const int64_t place = at.place[l] + e * pass.place;
+            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[place] : chirp<R>(factor, place, pass);
+            const R a = re[l], b = im[l];
+            re[l] = a * by.re - b * by.im;
+            im[l] = a * by.im + b * by.re;
         }
     }
 
@@ -205,37 +220,35 @@ struct Tile {
         }
     }
 
-    BK_HD void store(const FftPass& pass, int k, const Value& result, R* y) const {
+    BK_HD void store(const FftPass& pass, int k, Value result, R* y) const {
+        if (pass.out_swaps[0]) result = Value{result.im, result.re};
+        if (pass.out_factor != FftFactor::kNone) multiply(pass, pass.out_factor, k, result);
+        if (pass.out_swaps[1]) result = Value{result.im, result.re};
         const R scale = static_cast<R>(pass.scale);
-        const V re_v = (pass.is_inverse ? result.im : result.re) * scale;
-        const V im_v = (pass.is_inverse ? result.re : result.im) * scale;
-        const R* re = reinterpret_cast<const R*>(&re_v);
-        const R* im = reinterpret_cast<const R*>(&im_v);
-        if (pass.out_form == FftForm::kComplex) {
-            if (at.writes_neighbours) {
-                R* to = y + 2 * (at.out[0] + k * pass.out);
-                BK_VECTOR_LOOP
-                for (int l = 0; l < kLanes; ++l) {
-                    to[2 * l] = re[l];
-                    to[2 * l + 1] = im[l];
-                }
-            } else {
-                for (int l = 0; l < at.used; ++l) {
-                    R* to = y + 2 * (at.out[l] + k * pass.out);
-                    to[0] = re[l];
-                    to[1] = im[l];
-                }
+        result = Value{result.re * scale, result.im * scale};
+        const R* re = reinterpret_cast<const R*>(&result.re);
+        const R* im = reinterpret_cast<const R*>(&result.im);
+        if (pass.out_form == FftForm::kComplex && at.writes_neighbours && pass.out_factor == FftFactor::kNone) {
+            R* to = y + 2 * (at.out[0] + k * pass.out);
+            BK_VECTOR_LOOP
+            for (int l = 0; l < kLanes; ++l) {
+                to[2 * l] = re[l];
+                to[2 * l + 1] = im[l];
             }
-        } else if (pass.out_form == FftForm::kReal) {
-            for (int l = 0; l < at.used; ++l) y[at.out[l] + k * pass.out] = re[l];
-        } else {
-            for (int l = 0; l < at.used; ++l) {
-                const int64_t place = at.place[l] + k * pass.place;
-                if (2 * place > pass.line) continue;
-                R* to = y + 2 * (at.out[l] + place * pass.out);
-                to[0] = re[l];
-                to[1] = place == 0 || 2 * place == pass.line ? im[l] * R(0) : im[l];
+            return;
+        }
+        for (int l = 0; l < at.used; ++l) {
+            const int64_t place = at.place[l] + k * pass.place;
+            if (pass.out_factor == FftFactor::kChirp && place >= pass.chirp) continue;
+            if (pass.out_form == FftForm::kReal) {
+                y[at.out[l] + k * pass.out] = re[l];
+                continue;
             }
+            const bool is_half = pass.out_form == FftForm::kHermitian;
+            if (is_half && 2 * place > pass.line) continue;
+            R* to = y + 2 * (at.out[l] + (is_half ? place : k) * pass.out);
+            to[0] = re[l];
+            to[1] = im[l];
         }
     }
 
@@ -310,7 +323,7 @@ Status fft_direct(const FftPass& line, const void* x, void* y, const Launch&) {
                 const double a = line.in_form == FftForm::kReal ? from[offset] : from[2 * offset];
                 const double b = is_real ? 0.0 : static_cast<double>(is_upper ? -from[2 * offset + 1] : from[2 * offset + 1]);
                 const FftRoot<double> root = unit_root<double>(turn, n);
-                const double s = line.is_inverse ? -root.s : root.s;
+                const double s = line.in_swaps[0] ? -root.s : root.s;
                 re += a * root.c + b * s;
                 im += b * root.c - a * s;
                 turn = turn + k >= n ? turn + k - n : turn + k;

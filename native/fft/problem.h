@@ -6,6 +6,9 @@
 // split, N = n1 n2 ... nP (Gentleman and Sande 1966; Bailey 1990): pass p transforms n_p values that lie n_{p+1} ... n_P
 // places apart, multiplies value k of remainder j by exp(-2 pi i j k / (n_p ... n_P)), and leaves it in its place; the last
 // pass writes X[k1 + n1 k2 + n1 n2 k3 ...].
+//
+// A length with a large prime factor becomes a convolution (Bluestein 1970): with c[j] = exp(-i pi j^2 / N),
+// X[k] = c[k] sum over j of (x[j] c[j]) conj(c[k - j]), which transforms of a smooth length M >= 2 N - 1 compute.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +25,9 @@ constexpr int kFftLargestRadix = 13;
 // N / 2 + 1 places of a Hermitian line, whose others are the conjugates X[N - k].
 enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 
+// A factor of each place: c[j], and zero from N on; or that of a spectrum in memory. A filter is conj(c[j]) without an operand.
+enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
+
 struct FftAxis {
     int64_t extent = 1;
     int64_t in = 0, out = 0;  // strides in elements of each side
@@ -32,12 +38,17 @@ struct FftAxis {
 struct FftPass {
     int32_t n = 1;  // values of a transform
     int32_t axes = 0;
-    FftAxis axis[kFftAxes];      // the first is that of the lanes, which run fastest
-    int64_t in = 0, out = 0;     // strides of a transform's values
-    int64_t place = 0;           // of the line, from one value to the next
-    int64_t line = 1;            // N
-    int64_t period = 0;          // of the rotation behind the transform; 0: none
-    bool is_inverse = false;     // transforms with the opposite sign
+    FftAxis axis[kFftAxes];   // the first is that of the lanes, which run fastest
+    int64_t in = 0, out = 0;  // strides of a transform's values
+    int64_t place = 0;        // of the line, from one value to the next
+    int64_t line = 1;         // N
+    int64_t period = 0;       // of the rotation behind the transform; 0: none
+    // Real and imaginary parts are exchanged before and behind the factor of each side. Exchanged on both sides, a transform
+    // has the opposite sign.
+    bool in_swaps[2] = {false, false}, out_swaps[2] = {false, false};
+    FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
+    int64_t chirp = 0, padded = 0;   // N of the chirp, and M
+    const void* spectrum = nullptr;  // a factor of each place
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     double scale = 1;
 
@@ -75,6 +86,19 @@ constexpr bool is_smooth(int64_t n) {
     for (const int p : {2, 3, 5, 7, 11, 13})
         while (n % p == 0) n /= p;
     return n == 1;
+}
+
+// The least length from n on without a prime factor above 5.
+inline int64_t smooth_length(int64_t n) {
+    int64_t best = 1;
+    while (best < n) best *= 2;
+    for (int64_t fives = 1; fives < best; fives *= 5)
+        for (int64_t odd = fives; odd < best; odd *= 3) {
+            int64_t length = odd;
+            while (length < n) length *= 2;
+            if (length < best) best = length;
+        }
+    return best;
 }
 
 constexpr int kFftParts = 8;

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "core/platform.h"
+#include "fft/butterflies.h"
+#include "fft/problem.h"
 
 namespace bk {
 
@@ -41,9 +43,9 @@ template <class R>
 BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
     const bool is_lower = 2 * k > n;  // the conjugate of the upper half
     if (is_lower) k = n - k;
-    const bool is_left = 4 * k > n;  // cos(pi - x) = -cos(x)
+    const bool is_left = 4 * k > n;            // cos(pi - x) = -cos(x)
     int64_t up = is_left ? n - 2 * k : 2 * k;  // of n half turns
-    const bool is_steep = 4 * up > n;  // cos(pi / 2 - x) = sin(x)
+    const bool is_steep = 4 * up > n;          // cos(pi / 2 - x) = sin(x)
     // An angle of up / n half turns, up to a quarter.
     const R x = is_steep ? static_cast<R>(n - 2 * up) / static_cast<R>(2 * n) : static_cast<R>(up) / static_cast<R>(n);
     FftRoot<R> root = first_octant(x);
@@ -55,6 +57,16 @@ BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
     if (is_left) root.c = -root.c;
     if (is_lower) root.s = -root.s;
     return root;
+}
+
+// exp(-i pi place^2 / N), or its conjugate, which the filter has from both ends on; zero elsewhere.
+template <class R>
+BK_HD FftValue<R> chirp(FftFactor factor, int64_t place, const FftPass& pass) {
+    const bool is_filter = factor == FftFactor::kFilter;
+    if (is_filter && place >= pass.chirp) place = pass.padded - place;
+    if (place >= pass.chirp) return {R(0), R(0)};
+    const FftRoot<R> root = unit_root<R>(place * place % (2 * pass.chirp), 2 * pass.chirp);
+    return {root.c, is_filter ? root.s : -root.s};
 }
 
 }  // namespace bk
