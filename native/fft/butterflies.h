@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Discrete Fourier transforms of few values, X[k] = sum over t of a[t] exp(-2 pi i k t / r), in place and in registers.
+// Discrete Fourier transforms of few values, X[k] = sum over t of a[t] exp(-2 pi i k t / r), in position and in registers.
 //
 // V is a real number or a vector of them, of lanes that transform independently. Even radices are those of Cooley and Tukey;
 // odd ones fold a[t] and a[r - t] into a sum and a difference, which halves the products (Singleton 1969).
@@ -111,9 +111,9 @@ struct Butterfly {
             odd[k - 1] = FftValue<V>{a[0].re - a[0].re, a[0].re - a[0].re};
             BK_UNROLL
             for (int t = 1; t <= h; ++t) {
-                const int turn = k * t % r, folded = turn <= h ? turn : r - turn;
+                const int angle = k * t % r, folded = angle <= h ? angle : r - angle;
                 const R c = static_cast<R>(OddRoots<r>::cosine(folded));
-                const R s = static_cast<R>(turn <= h ? OddRoots<r>::sine(folded) : -OddRoots<r>::sine(folded));
+                const R s = static_cast<R>(angle <= h ? OddRoots<r>::sine(folded) : -OddRoots<r>::sine(folded));
                 even[k - 1].re = even[k - 1].re + sum[t - 1].re * c;
                 even[k - 1].im = even[k - 1].im + sum[t - 1].im * c;
                 if (t == 1) {
@@ -143,7 +143,7 @@ struct Butterfly<2, R, V> {
     }
 };
 
-// X[k] of even and odd places, without copies: the outputs are a0, a1, a2, a3.
+// X[k] of even and odd positions, without copies: the outputs are a0, a1, a2, a3.
 template <class V>
 BK_HD void butterfly4(FftValue<V>& a0, FftValue<V>& a1, FftValue<V>& a2, FftValue<V>& a3) {
     const FftValue<V> s02 = a0 + a2, d02 = a0 - a2, s13 = a1 + a3, d13 = times_minus_i(a1 - a3);

@@ -18,12 +18,12 @@ int64_t fft_most_values();
 template <class R>
 Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launch);
 
-// A whole line of any length from its definition, with N^2 products. x and y do not overlap; forms as in a pass.
+// A whole fiber of any length from its definition, with N^2 products. x and y do not overlap; forms as in a pass.
 template <class R>
-Status fft_direct(const FftPass& line, const void* x, void* y, const Launch& launch);
+Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& launch);
 
-// Moves the values of each line of y, which a split transform left in the order of its parts, into their places.
+// Moves the values of each fiber of y, which a split transform left in the order of its parts, into their positions.
 template <class R>
-Status fft_unscramble(const FftPass& line, const FftParts& parts, void* y, const Launch& launch);
+Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch);
 
 }  // namespace bk

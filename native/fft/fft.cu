@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of a Fourier transform on a GPU: a block transforms some lanes in shared memory, in place, one radix after another.
+// Passes of a Fourier transform on a GPU: a block transforms some lanes in shared memory, in position, one radix after another.
 // Values are loaded in reversed order of their digits. Roots of unity and digits are computed once a block, which then
 // takes tile after tile.
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr int kMaxLanes = 64;
 template <class R>
 constexpr int kTileValues = sizeof(R) == 4 ? 4096 : 2048;
 
-// A value's place in shared memory: strides of powers of two then meet different banks.
+// A value's position in shared memory: strides of powers of two then meet different banks.
 BK_HD int padded(int i) { return i + (i >> 4); }
 
 struct TilePass {
@@ -37,7 +37,7 @@ struct TilePass {
 };
 
 struct LaneOffset {
-    int64_t in, out, place, rest;
+    int64_t in, out, position, rest;
 };
 
 BK_DEVICE LaneOffset lane_offset(const FftPass& pass, int64_t index) {
@@ -48,7 +48,7 @@ BK_DEVICE LaneOffset lane_offset(const FftPass& pass, int64_t index) {
         index /= axis.extent;
         at.in += along * axis.in;
         at.out += along * axis.out;
-        at.place += along * axis.place;
+        at.position += along * axis.position;
         at.rest += along * axis.rest;
     }
     return at;
@@ -62,41 +62,41 @@ BK_DEVICE FftValue<R> load_value(const FftPass& pass, const LaneOffset& at, int6
     } else if (pass.in_form == FftForm::kComplex) {
         value = reinterpret_cast<const FftValue<R>*>(x)[at.in + e * pass.in];
     } else {
-        const int64_t place = at.place + e * pass.place;
-        const bool is_upper = 2 * place > pass.line;
-        value = reinterpret_cast<const FftValue<R>*>(x)[at.in + (is_upper ? pass.line - place : place) * pass.in];
+        const int64_t position = at.position + e * pass.position;
+        const bool is_upper = 2 * position > pass.length;
+        value = reinterpret_cast<const FftValue<R>*>(x)[at.in + (is_upper ? pass.length - position : position) * pass.in];
         if (is_upper) value.im = -value.im;
-        if (place == 0 || 2 * place == pass.line) value.im = 0;
+        if (position == 0 || 2 * position == pass.length) value.im = 0;
     }
     return value;
 }
 
 template <class R>
-BK_DEVICE FftValue<R> times_factor(const FftPass& pass, FftFactor factor, int64_t place, const FftValue<R>& value) {
+BK_DEVICE FftValue<R> times_factor(const FftPass& pass, FftFactor factor, int64_t position, const FftValue<R>& value) {
     const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
-    const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[place] : chirp<R>(factor, place, pass);
+    const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[position] : chirp<R>(factor, position, pass);
     return {value.re * by.re - value.im * by.im, value.re * by.im + value.im * by.re};
 }
 
 // A value of the tile: from memory, with its factor.
 template <class R>
 BK_DEVICE FftValue<R> take_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
-    const int64_t place = at.place + e * pass.place;
+    const int64_t position = at.position + e * pass.position;
     FftValue<R> value{R(1), R(0)};
-    if (pass.in_factor == FftFactor::kChirp && place >= pass.chirp) return {R(0), R(0)};
+    if (pass.in_factor == FftFactor::kChirp && position >= pass.chirp) return {R(0), R(0)};
     if (pass.in_factor != FftFactor::kFilter) value = load_value(pass, at, e, x);
     if (pass.in_swaps[0]) value = {value.im, value.re};
-    if (pass.in_factor != FftFactor::kNone) value = times_factor(pass, pass.in_factor, place, value);
+    if (pass.in_factor != FftFactor::kNone) value = times_factor(pass, pass.in_factor, position, value);
     return pass.in_swaps[1] ? FftValue<R>{value.im, value.re} : value;
 }
 
 template <class R>
 BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k, FftValue<R> value, R* y) {
     const R scale = static_cast<R>(pass.scale);
-    const int64_t place = at.place + k * pass.place;
-    if (pass.out_factor == FftFactor::kChirp && place >= pass.chirp) return;
+    const int64_t position = at.position + k * pass.position;
+    if (pass.out_factor == FftFactor::kChirp && position >= pass.chirp) return;
     if (pass.out_swaps[0]) value = {value.im, value.re};
-    if (pass.out_factor != FftFactor::kNone) value = times_factor(pass, pass.out_factor, place, value);
+    if (pass.out_factor != FftFactor::kNone) value = times_factor(pass, pass.out_factor, position, value);
     if (pass.out_swaps[1]) value = {value.im, value.re};
     value = {value.re * scale, value.im * scale};
     if (pass.out_form == FftForm::kReal) {
@@ -104,7 +104,7 @@ BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k,
     } else if (pass.out_form == FftForm::kComplex) {
         reinterpret_cast<FftValue<R>*>(y)[at.out + k * pass.out] = value;
     } else {
-        if (2 * place <= pass.line) reinterpret_cast<FftValue<R>*>(y)[at.out + place * pass.out] = value;
+        if (2 * position <= pass.length) reinterpret_cast<FftValue<R>*>(y)[at.out + position * pass.out] = value;
     }
 }
 
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
     const int n = pass.n, pitch = padded(n - 1) + 1;
     auto* tile = reinterpret_cast<FftValue<R>*>(shared);
     auto* roots = reinterpret_cast<FftRoot<R>*>(tile + of.tile_lanes * pitch);
-    auto* places = reinterpret_cast<uint16_t*>(roots + n);
+    auto* positions = reinterpret_cast<uint16_t*>(roots + n);
     for (int i = threadIdx.x; i < n; i += kThreads) {
         roots[i] = unit_root<R>(i, n);
         int rest = i, size = n, at = 0;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             at += rest % of.radix[p] * size;
             rest /= of.radix[p];
         }
-        places[i] = static_cast<uint16_t>(of.radices == 0 ? i : at);
+        positions[i] = static_cast<uint16_t>(of.radices == 0 ? i : at);
     }
     for (int64_t t = blockIdx.x; t < of.tiles; t += gridDim.x) {
         const int64_t first = t * of.tile_lanes;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             const auto along = of.values(static_cast<uint32_t>(i));
             const int lane = of.reads_lanes ? i % used : static_cast<int>(along.quotient);
             const int e = of.reads_lanes ? i / used : static_cast<int>(along.remainder);
-            tile[lane * pitch + padded(places[e])] = take_value(pass, offsets[lane], e, x);
+            tile[lane * pitch + padded(positions[e])] = take_value(pass, offsets[lane], e, x);
         }
         int m = 1;
         for (int p = 0; p < of.radices; m *= of.radix[p++]) {
@@ -183,9 +183,9 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             FftValue<R> value = tile[lane * pitch + padded(k)];
             if (of.radices == 0) {  // a large prime factor: the definition
                 value = {R(0), R(0)};
-                for (int e = 0, turn = 0; e < n; ++e) {
-                    value = value + rotated(tile[lane * pitch + padded(e)], roots[turn].c, roots[turn].s);
-                    turn = turn + k >= n ? turn + k - n : turn + k;
+                for (int e = 0, angle = 0; e < n; ++e) {
+                    value = value + rotated(tile[lane * pitch + padded(e)], roots[angle].c, roots[angle].s);
+                    angle = angle + k >= n ? angle + k - n : angle + k;
                 }
             }
             if (pass.period != 0) {
@@ -198,45 +198,46 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
 }
 
 template <class R>
-__global__ void __launch_bounds__(kThreads) fft_direct_kernel(FftPass line, int64_t count, const R* x, R* y) {
+__global__ void __launch_bounds__(kThreads) fft_direct_kernel(FftPass fiber, int64_t count, const R* x, R* y) {
     const int64_t step = int64_t{gridDim.x} * kThreads;
     for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < count; index += step) {
-        const int64_t n = line.line, k = index % n;
-        const LaneOffset at = lane_offset(line, index / n);
+        const int64_t n = fiber.length, k = index % n;
+        const LaneOffset at = lane_offset(fiber, index / n);
         FftValue<R> sum{R(0), R(0)};
-        for (int64_t j = 0, turn = 0; j < n; ++j) {
-            const FftRoot<R> root = unit_root<R>(turn, n);
-            sum = sum + rotated(take_value(line, at, j, x), root.c, root.s);
-            turn = turn + k >= n ? turn + k - n : turn + k;
+        for (int64_t j = 0, angle = 0; j < n; ++j) {
+            const FftRoot<R> root = unit_root<R>(angle, n);
+            sum = sum + rotated(take_value(fiber, at, j, x), root.c, root.s);
+            angle = angle + k >= n ? angle + k - n : angle + k;
         }
-        store_value(line, at, k, sum, y);
+        store_value(fiber, at, k, sum, y);
     }
 }
 
 template <class R>
-__global__ void __launch_bounds__(kThreads) fft_unscramble_kernel(FftPass line, FftParts parts, int64_t count, FftValue<R>* y) {
-    // The position in the order of the parts of the value that belongs to `place`.
-    const auto source = [&parts](int64_t place, int64_t length) {
+__global__ void __launch_bounds__(kThreads)
+    fft_unscramble_kernel(FftPass fiber, FftParts parts, int64_t count, FftValue<R>* y) {
+    // The position in the order of the parts of the value that belongs to `position`.
+    const auto source = [&parts](int64_t position, int64_t length) {
         int64_t at = 0;
         for (int p = 0; p < parts.count; ++p) {
             length /= parts.n[p];
-            at += place % parts.n[p] * length;
-            place /= parts.n[p];
+            at += position % parts.n[p] * length;
+            position /= parts.n[p];
         }
         return at;
     };
     const int64_t step = int64_t{gridDim.x} * kThreads;
     for (int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x; index < count; index += step) {
-        const int64_t n = line.line, start = index % n;
-        int64_t place = source(start, n);
-        if (place == start) continue;
-        while (place > start) place = source(place, n);
-        if (place != start) continue;  // the least place of a cycle moves it
-        FftValue<R>* row = y + lane_offset(line, index / n).out;
-        const FftValue<R> first = row[start * line.out];
-        for (int64_t from = source(start, n); from != start; place = from, from = source(from, n))
-            row[place * line.out] = row[from * line.out];
-        row[place * line.out] = first;
+        const int64_t n = fiber.length, start = index % n;
+        int64_t position = source(start, n);
+        if (position == start) continue;
+        while (position > start) position = source(position, n);
+        if (position != start) continue;  // the least position of a cycle moves it
+        FftValue<R>* row = y + lane_offset(fiber, index / n).out;
+        const FftValue<R> first = row[start * fiber.out];
+        for (int64_t from = source(start, n); from != start; position = from, from = source(from, n))
+            row[position * fiber.out] = row[from * fiber.out];
+        row[position * fiber.out] = first;
     }
 }
 
@@ -278,17 +279,17 @@ Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launc
 }
 
 template <class R>
-Status fft_direct(const FftPass& line, const void* x, void* y, const Launch& launch) {
-    const int64_t count = line.lanes() * line.line;
+Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& launch) {
+    const int64_t count = fiber.lanes() * fiber.length;
     const Grid grid{dim3(blocks_of(ceil_div<int64_t>(count, kThreads), kMaxGridX)), dim3(kThreads)};
-    return launch_kernel(launch, grid, fft_direct_kernel<R>, line, count, static_cast<const R*>(x), static_cast<R*>(y));
+    return launch_kernel(launch, grid, fft_direct_kernel<R>, fiber, count, static_cast<const R*>(x), static_cast<R*>(y));
 }
 
 template <class R>
-Status fft_unscramble(const FftPass& line, const FftParts& parts, void* y, const Launch& launch) {
-    const int64_t count = line.lanes() * line.line;
+Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch) {
+    const int64_t count = fiber.lanes() * fiber.length;
     const Grid grid{dim3(blocks_of(ceil_div<int64_t>(count, kThreads), kMaxGridX)), dim3(kThreads)};
-    return launch_kernel(launch, grid, fft_unscramble_kernel<R>, line, parts, count, static_cast<FftValue<R>*>(y));
+    return launch_kernel(launch, grid, fft_unscramble_kernel<R>, fiber, parts, count, static_cast<FftValue<R>*>(y));
 }
 
 template int64_t fft_most_values<float>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of a Fourier transform on the CPU: a vector holds a value of 16 or 8 lanes, each a transform of its own, and a tile of
-// them stays in the first cache. Values are loaded in reversed order of their digits and transformed in place.
+// them stays in the first cache. Values are loaded in reversed order of their digits and transformed in position.
 #include <algorithm>
 #include <cstdint>
 
@@ -23,11 +23,11 @@ struct Lanes {
     using Value = FftValue<V>;
 };
 
-// Roots of unity and the place of each value in a tile, for one length.
+// Roots of unity and the position of each value in a tile, for one length.
 template <class R>
 struct Tables {
     R c[kMost], s[kMost];
-    uint8_t place[kMost];
+    uint8_t position[kMost];
 
     BK_HD void fill(int n, const FftRadices& radices) {
         constexpr int kStep = 16;
@@ -47,7 +47,7 @@ struct Tables {
                 at += rest % radices.radix[p] * size;
                 rest /= radices.radix[p];
             }
-            place[e] = static_cast<uint8_t>(at);
+            position[e] = static_cast<uint8_t>(at);
         }
     }
 };
@@ -55,7 +55,7 @@ struct Tables {
 // Where the lanes of a tile begin on both sides.
 template <int count>
 struct LaneOffsets {
-    int64_t in[count], out[count], place[count], rest[count];
+    int64_t in[count], out[count], position[count], rest[count];
     int used;
     bool reads_neighbours, writes_neighbours;  // lanes lie side by side
 
@@ -69,20 +69,20 @@ struct LaneOffsets {
             first /= axis.extent;
             i += at[a] * axis.in;
             o += at[a] * axis.out;
-            p += at[a] * axis.place;
+            p += at[a] * axis.position;
             r += at[a] * axis.rest;
         }
         for (int l = 0; l < count; ++l) {
             in[l] = i;
             out[l] = o;
-            place[l] = p;
+            position[l] = p;
             rest[l] = r;
             for (int a = 0; l + 1 < used && a < pass.axes; ++a) {
                 const FftAxis& axis = pass.axis[a];
                 const int64_t step = ++at[a] == axis.extent ? 1 - axis.extent : 1;  // back to the start, and on along the next
                 i += step * axis.in;
                 o += step * axis.out;
-                p += step * axis.place;
+                p += step * axis.position;
                 r += step * axis.rest;
                 if (step == 1) break;
                 at[a] = 0;
@@ -109,7 +109,7 @@ struct Tile {
     BK_HD void load(const FftPass& pass, const R* x) {
         const bool is_chirped = pass.in_factor == FftFactor::kChirp;
         for (int e = 0; e < pass.n; ++e) {
-            Value& to = value[tables.place[e]];
+            Value& to = value[tables.position[e]];
             R* re = reinterpret_cast<R*>(&to.re);
             R* im = reinterpret_cast<R*>(&to.im);
             if (pass.in_factor == FftFactor::kFilter) {
@@ -123,7 +123,7 @@ struct Tile {
                 }
             } else {
                 for (int l = 0; l < kLanes; ++l) {
-                    const bool is_behind = is_chirped && at.place[l] + e * pass.place >= pass.chirp;
+                    const bool is_behind = is_chirped && at.position[l] + e * pass.position >= pass.chirp;
                     const FftValue<R> one = is_behind ? FftValue<R>{R(0), R(0)} : load_one(pass, e, l, x);
                     re[l] = one.re;
                     im[l] = one.im;
@@ -141,20 +141,20 @@ struct Tile {
             const R* from = x + 2 * (at.in[l] + e * pass.in);
             return {from[0], from[1]};
         }
-        const int64_t place = at.place[l] + e * pass.place;
-        const bool is_upper = 2 * place > pass.line;
-        const R* from = x + 2 * (at.in[l] + (is_upper ? pass.line - place : place) * pass.in);
-        return {from[0], place == 0 || 2 * place == pass.line ? R(0) : is_upper ? -from[1] : from[1]};
+        const int64_t position = at.position[l] + e * pass.position;
+        const bool is_upper = 2 * position > pass.length;
+        const R* from = x + 2 * (at.in[l] + (is_upper ? pass.length - position : position) * pass.in);
+        return {from[0], position == 0 || 2 * position == pass.length ? R(0) : is_upper ? -from[1] : from[1]};
     }
 
-    // Multiplies value e of each lane by the factor of its place.
+    // Multiplies value e of each lane by the factor of its position.
     BK_HD void multiply(const FftPass& pass, FftFactor factor, int e, Value& of) const {
         R* re = reinterpret_cast<R*>(&of.re);
         R* im = reinterpret_cast<R*>(&of.im);
         const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
         for (int l = 0; l < kLanes; ++l) {
-            const int64_t place = at.place[l] + e * pass.place;
-            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[place] : chirp<R>(factor, place, pass);
+            const int64_t position = at.position[l] + e * pass.position;
+            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[position] : chirp<R>(factor, position, pass);
             const R a = re[l], b = im[l];
             re[l] = a * by.re - b * by.im;
             im[l] = a * by.im + b * by.re;
@@ -238,15 +238,15 @@ struct Tile {
             return;
         }
         for (int l = 0; l < at.used; ++l) {
-            const int64_t place = at.place[l] + k * pass.place;
-            if (pass.out_factor == FftFactor::kChirp && place >= pass.chirp) continue;
+            const int64_t position = at.position[l] + k * pass.position;
+            if (pass.out_factor == FftFactor::kChirp && position >= pass.chirp) continue;
             if (pass.out_form == FftForm::kReal) {
                 y[at.out[l] + k * pass.out] = re[l];
                 continue;
             }
             const bool is_half = pass.out_form == FftForm::kHermitian;
-            if (is_half && 2 * place > pass.line) continue;
-            R* to = y + 2 * (at.out[l] + (is_half ? place : k) * pass.out);
+            if (is_half && 2 * position > pass.length) continue;
+            R* to = y + 2 * (at.out[l] + (is_half ? position : k) * pass.out);
             to[0] = re[l];
             to[1] = im[l];
         }
@@ -256,10 +256,10 @@ struct Tile {
     BK_HD void store_direct(const FftPass& pass, R* y) const {
         for (int k = 0; k < pass.n; ++k) {
             Value sum{V{}, V{}};
-            for (int e = 0, turn = 0; e < pass.n; ++e) {
-                const Value term = rotated(value[e], tables.c[turn], tables.s[turn]);
+            for (int e = 0, angle = 0; e < pass.n; ++e) {
+                const Value term = rotated(value[e], tables.c[angle], tables.s[angle]);
                 sum = sum + term;
-                turn = turn + k >= pass.n ? turn + k - pass.n : turn + k;
+                angle = angle + k >= pass.n ? angle + k - pass.n : angle + k;
             }
             store(pass, k, sum, y);
         }
@@ -273,7 +273,7 @@ BK_HD void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64
     Tile<R> tile;
     tile.tables.fill(pass.n, radices);
     if (radices.count == 0)
-        for (int e = 0; e < pass.n; ++e) tile.tables.place[e] = static_cast<uint8_t>(e);
+        for (int e = 0; e < pass.n; ++e) tile.tables.position[e] = static_cast<uint8_t>(e);
     for (int64_t t = begin; t < end; ++t) {
         tile.at.find(pass, t * kLanes, lanes);
         tile.load(pass, x);
@@ -305,35 +305,36 @@ Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch&) {
 }
 
 template <class R>
-Status fft_direct(const FftPass& line, const void* x, void* y, const Launch&) {
+Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch&) {
     const auto* from = static_cast<const R*>(x);
     auto* to = static_cast<R*>(y);
-    const int64_t n = line.line, lanes = line.lanes();
+    const int64_t n = fiber.length, lanes = fiber.lanes();
     parallel_ranges(lanes * n, 64, [&, n](int64_t begin, int64_t end) BK_INLINED {
         LaneOffsets<1> at;
         for (int64_t index = begin; index < end; ++index) {
-            at.find(line, index / n, lanes);
+            at.find(fiber, index / n, lanes);
             const int64_t k = index % n;
-            if (line.out_form == FftForm::kHermitian && 2 * k > n) continue;
+            if (fiber.out_form == FftForm::kHermitian && 2 * k > n) continue;
             double re = 0, im = 0;
-            for (int64_t j = 0, turn = 0; j < n; ++j) {
-                const bool is_upper = line.in_form == FftForm::kHermitian && 2 * j > n;
-                const int64_t offset = at.in[0] + (is_upper ? n - j : j) * line.in;
-                const bool is_real = line.in_form == FftForm::kReal || (line.in_form == FftForm::kHermitian && 2 * j % n == 0);
-                const double a = line.in_form == FftForm::kReal ? from[offset] : from[2 * offset];
+            for (int64_t j = 0, angle = 0; j < n; ++j) {
+                const bool is_upper = fiber.in_form == FftForm::kHermitian && 2 * j > n;
+                const int64_t offset = at.in[0] + (is_upper ? n - j : j) * fiber.in;
+                const bool is_real =
+                    fiber.in_form == FftForm::kReal || (fiber.in_form == FftForm::kHermitian && 2 * j % n == 0);
+                const double a = fiber.in_form == FftForm::kReal ? from[offset] : from[2 * offset];
                 const double b = is_real ? 0.0 : static_cast<double>(is_upper ? -from[2 * offset + 1] : from[2 * offset + 1]);
-                const FftRoot<double> root = unit_root<double>(turn, n);
-                const double s = line.in_swaps[0] ? -root.s : root.s;
+                const FftRoot<double> root = unit_root<double>(angle, n);
+                const double s = fiber.in_swaps[0] ? -root.s : root.s;
                 re += a * root.c + b * s;
                 im += b * root.c - a * s;
-                turn = turn + k >= n ? turn + k - n : turn + k;
+                angle = angle + k >= n ? angle + k - n : angle + k;
             }
-            const int64_t offset = at.out[0] + k * line.out;
-            if (line.out_form == FftForm::kReal) {
-                to[offset] = static_cast<R>(re * line.scale);
+            const int64_t offset = at.out[0] + k * fiber.out;
+            if (fiber.out_form == FftForm::kReal) {
+                to[offset] = static_cast<R>(re * fiber.scale);
             } else {
-                to[2 * offset] = static_cast<R>(re * line.scale);
-                to[2 * offset + 1] = static_cast<R>(im * line.scale);
+                to[2 * offset] = static_cast<R>(re * fiber.scale);
+                to[2 * offset + 1] = static_cast<R>(im * fiber.scale);
             }
         }
     });
@@ -341,39 +342,39 @@ Status fft_direct(const FftPass& line, const void* x, void* y, const Launch&) {
 }
 
 template <class R>
-Status fft_unscramble(const FftPass& line, const FftParts& parts, void* y, const Launch&) {
+Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch&) {
     struct Complex {
         R re, im;
     };
     auto* values = static_cast<Complex*>(y);
-    const int64_t n = line.line, lanes = line.lanes();
-    // The position of a value in the order of the parts, whose place is `place`.
-    const auto source = [&parts](int64_t place, int64_t length) {
+    const int64_t n = fiber.length, lanes = fiber.lanes();
+    // The position of a value in the order of the parts, whose position is `position`.
+    const auto source = [&parts](int64_t position, int64_t length) {
         int64_t at = 0;
         for (int p = 0; p < parts.count; ++p) {
             length /= parts.n[p];
-            at += place % parts.n[p] * length;
-            place /= parts.n[p];
+            at += position % parts.n[p] * length;
+            position /= parts.n[p];
         }
         return at;
     };
     parallel_ranges(lanes, 1, [&, n](int64_t begin, int64_t end) BK_INLINED {
         LaneOffsets<1> at;
         for (int64_t lane = begin; lane < end; ++lane) {
-            at.find(line, lane, lanes);
+            at.find(fiber, lane, lanes);
             Complex* row = values + at.out[0];
             for (int64_t start = 0; start < n; ++start) {
-                int64_t place = source(start, n);
-                while (place > start) place = source(place, n);
-                if (place != start || source(start, n) == start) continue;  // another value begins this cycle
-                const Complex first = row[start * line.out];
-                for (place = start;;) {
-                    const int64_t from = source(place, n);
+                int64_t position = source(start, n);
+                while (position > start) position = source(position, n);
+                if (position != start || source(start, n) == start) continue;  // another value begins this cycle
+                const Complex first = row[start * fiber.out];
+                for (position = start;;) {
+                    const int64_t from = source(position, n);
                     if (from == start) break;
-                    row[place * line.out] = row[from * line.out];
-                    place = from;
+                    row[position * fiber.out] = row[from * fiber.out];
+                    position = from;
                 }
-                row[place * line.out] = first;
+                row[position * fiber.out] = first;
             }
         }
     });

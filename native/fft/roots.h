@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roots of unity, exp(-2 pi i k / n), from integers: the angle is reduced to an eighth of a turn before it is rounded.
+// Roots of unity, exp(-2 pi i k / n), from integers: the angle is reduced to pi / 4 before it is rounded.
 #pragma once
 
 #include <cstdint>
@@ -44,9 +44,9 @@ BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
     const bool is_lower = 2 * k > n;  // the conjugate of the upper half
     if (is_lower) k = n - k;
     const bool is_left = 4 * k > n;            // cos(pi - x) = -cos(x)
-    int64_t up = is_left ? n - 2 * k : 2 * k;  // of n half turns
+    int64_t up = is_left ? n - 2 * k : 2 * k;  // of n multiples of pi
     const bool is_steep = 4 * up > n;          // cos(pi / 2 - x) = sin(x)
-    // An angle of up / n half turns, up to a quarter.
+    // An angle of up / n multiples of pi, up to a quarter.
     const R x = is_steep ? static_cast<R>(n - 2 * up) / static_cast<R>(2 * n) : static_cast<R>(up) / static_cast<R>(n);
     FftRoot<R> root = first_octant(x);
     if (is_steep) {
@@ -59,13 +59,13 @@ BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
     return root;
 }
 
-// exp(-i pi place^2 / N), or its conjugate, which the filter has from both ends on; zero elsewhere.
+// exp(-i pi position^2 / N), or its conjugate, which the filter has from both ends on; zero elsewhere.
 template <class R>
-BK_HD FftValue<R> chirp(FftFactor factor, int64_t place, const FftPass& pass) {
+BK_HD FftValue<R> chirp(FftFactor factor, int64_t position, const FftPass& pass) {
     const bool is_filter = factor == FftFactor::kFilter;
-    if (is_filter && place >= pass.chirp) place = pass.padded - place;
-    if (place >= pass.chirp) return {R(0), R(0)};
-    const FftRoot<R> root = unit_root<R>(place * place % (2 * pass.chirp), 2 * pass.chirp);
+    if (is_filter && position >= pass.chirp) position = pass.padded - position;
+    if (position >= pass.chirp) return {R(0), R(0)};
+    const FftRoot<R> root = unit_root<R>(position * position % (2 * pass.chirp), 2 * pass.chirp);
     return {root.c, is_filter ? root.s : -root.s};
 }
 

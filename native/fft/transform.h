@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// An array of up to kMaxRank axes. Extents are those of the complex numbers of a whole line, also where a side holds a half.
+// An array of up to kMaxRank axes. Extents are those of the complex numbers of a whole fiber, also where a side holds a half.
 struct FftArray {
     int rank = 1;
     int64_t extent[kMaxRank] = {1};
@@ -23,7 +23,7 @@ struct FftArray {
     }
 };
 
-struct FftLine {
+struct FftFiber {
     int axis = 0;
     int64_t length = 0;  // N, of which a Hermitian side holds a half
     double scale = 1;
@@ -62,14 +62,14 @@ inline void choose_lanes(FftPass& pass) {
     if (pass.axes > 1) std::swap(pass.axis[0], pass.axis[best]);
 }
 
-// The pass of whole lines; `line` is their length.
-inline FftPass whole_lines(const FftArray& array, const FftLine& of) {
+// The pass of whole fibers; `fiber` is their length.
+inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
     FftPass pass;
-    pass.line = of.length;
+    pass.length = of.length;
     pass.n = static_cast<int32_t>(std::min<int64_t>(array.extent[of.axis], INT32_MAX));
     pass.in = array.in[of.axis];
     pass.out = array.out[of.axis];
-    pass.place = 1;
+    pass.position = 1;
     pass.chirp = of.length;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
@@ -80,12 +80,12 @@ inline FftPass whole_lines(const FftArray& array, const FftLine& of) {
     return pass;
 }
 
-// Pass `number` of a split line. `from` and `to` have the array's strides of its two sides.
-inline FftPass part_of_lines(const FftArray& array, const FftLine& of, const FftParts& parts, int number,
-                             const int64_t (&from)[kMaxRank], const int64_t (&to)[kMaxRank], bool stays_in_place) {
+// Pass `number` of a split fiber. `from` and `to` have the array's strides of its two sides.
+inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const FftParts& parts, int number,
+                              const int64_t (&from)[kMaxRank], const int64_t (&to)[kMaxRank], bool stays_in_place) {
     const int last = parts.count - 1;
     FftPass pass;
-    pass.line = pass.chirp = of.length;
+    pass.length = pass.chirp = of.length;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
     pass.n = parts.n[number];
@@ -98,7 +98,7 @@ inline FftPass part_of_lines(const FftArray& array, const FftLine& of, const Fft
     pass.in = reads_half ? in : behind * in;
     if (number < last || stays_in_place) {
         pass.out = behind * out;
-        pass.place = behind;
+        pass.position = behind;
         pass.period = number < last ? pass.n * behind : 0;
         add_axis(pass, {behind, reads_half ? 0 : in, out, 1, 1});
         add_axis(pass, {before, pass.n * behind * in, pass.n * behind * out, 0, 0});
@@ -107,7 +107,7 @@ inline FftPass part_of_lines(const FftArray& array, const FftLine& of, const Fft
         const bool writes_half = of.out_form == FftForm::kHermitian;
         of.set_out(pass);
         pass.out = writes_half ? out : before * out;
-        pass.place = before;
+        pass.position = before;
         int64_t inner = 1, outer = array.extent[of.axis];
         for (int p = 0; p < last; ++p) {
             outer /= parts.n[p];
@@ -132,8 +132,8 @@ constexpr int64_t kFftDirect = 64;
 
 inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
 
-// Bytes that a transform along the axis can use: an array of complex numbers where lines take more than one pass, and two
-// longer ones and a spectrum where a line is a convolution.
+// Bytes that a transform along the axis can use: an array of complex numbers where fibers take more than one pass, and two
+// longer ones and a spectrum where a fiber is a convolution.
 template <class R>
 int64_t fft_axis_bytes(const FftArray& array, int axis) {
     const int64_t n = array.extent[axis], complex = 2 * int64_t{sizeof(R)};
@@ -142,12 +142,12 @@ int64_t fft_axis_bytes(const FftArray& array, int axis) {
     return (2 * (array.count() / n) + 1) * smooth_length(2 * n - 1) * complex;
 }
 
-// Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then lines,
+// Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then fibers,
 // complex on both sides, are split in y.
 template <class R>
-Status fft_parts(const FftArray& array, const FftLine& of, const void* x, void* y, void* scratch, const Launch& launch) {
+Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
     const int64_t n = array.extent[of.axis], most = fft_most_values<R>();
-    FftPass whole = whole_lines(array, of);
+    FftPass whole = whole_fibers(array, of);
     choose_lanes(whole);
     if (n <= most) return fft_pass<R>(whole, x, y, launch);
     const FftParts parts = FftParts::of(n, most);
@@ -159,7 +159,7 @@ Status fft_parts(const FftArray& array, const FftLine& of, const void* x, void* 
     for (int p = 0; p < parts.count; ++p) {
         const bool is_first = p == 0, is_last = p + 1 == parts.count;
         const FftPass pass =
-            part_of_lines(array, of, parts, p, is_first ? array.in : between, is_last ? array.out : between, stays);
+            part_of_fibers(array, of, parts, p, is_first ? array.in : between, is_last ? array.out : between, stays);
         BK_TRY(fft_pass<R>(pass, is_first ? x : middle, is_last ? y : middle, launch));
     }
     return stays ? fft_unscramble<R>(whole, parts, y, launch) : Status::kOk;
@@ -167,7 +167,7 @@ Status fft_parts(const FftArray& array, const FftLine& of, const void* x, void* 
 
 // Transforms by a convolution of the smooth length m.
 template <class R>
-Status fft_chirped(const FftArray& array, const FftLine& of, const void* x, void* y, void* scratch, const Launch& launch) {
+Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
     const int64_t n = array.extent[of.axis], m = smooth_length(2 * n - 1);
     FftArray longer = array;
     longer.extent[of.axis] = m;
@@ -179,38 +179,38 @@ Status fft_chirped(const FftArray& array, const FftLine& of, const void* x, void
     FftArray filter;
     filter.extent[0] = m;
     filter.in[0] = filter.out[0] = 1;
-    FftLine line;
-    line.length = n;
-    line.in_factor = FftFactor::kFilter;
-    BK_TRY(fft_parts<R>(filter, line, nullptr, spectrum, first, launch));
+    FftFiber fiber;
+    fiber.length = n;
+    fiber.in_factor = FftFactor::kFilter;
+    BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
 
-    line = of;  // of x c, with zeros behind
-    line.scale = 1;
-    line.in_factor = FftFactor::kChirp;
-    line.out_form = FftForm::kComplex;
-    line.out_swaps[0] = line.out_swaps[1] = false;
-    BK_TRY(fft_parts<R>(longer, line, x, first, second, launch));
+    fiber = of;  // of x c, with zeros behind
+    fiber.scale = 1;
+    fiber.in_factor = FftFactor::kChirp;
+    fiber.out_form = FftForm::kComplex;
+    fiber.out_swaps[0] = fiber.out_swaps[1] = false;
+    BK_TRY(fft_parts<R>(longer, fiber, x, first, second, launch));
 
     FftArray back = longer;  // the inverse of its product with the spectrum
     dense_strides(longer, back.in);
     std::copy(array.out, array.out + kMaxRank, back.out);
-    line = of;
-    line.scale = of.scale / static_cast<double>(m);
-    line.in_form = FftForm::kComplex;
-    line.in_factor = FftFactor::kSpectrum;
-    line.spectrum = spectrum;
-    line.in_swaps[0] = false;
-    line.in_swaps[1] = true;
-    line.out_factor = FftFactor::kChirp;
-    line.out_swaps[1] = of.out_swaps[0];
-    line.out_swaps[0] = true;
-    return fft_parts<R>(back, line, first, y, second, launch);
+    fiber = of;
+    fiber.scale = of.scale / static_cast<double>(m);
+    fiber.in_form = FftForm::kComplex;
+    fiber.in_factor = FftFactor::kSpectrum;
+    fiber.spectrum = spectrum;
+    fiber.in_swaps[0] = false;
+    fiber.in_swaps[1] = true;
+    fiber.out_factor = FftFactor::kChirp;
+    fiber.out_swaps[1] = of.out_swaps[0];
+    fiber.out_swaps[0] = true;
+    return fft_parts<R>(back, fiber, first, y, second, launch);
 }
 
 // Transforms x into y; x may be y where both sides are complex and have the same strides. `scratch` has fft_axis_bytes, or
-// is NULL: then long lines cost more.
+// is NULL: then long fibers cost more.
 template <class R>
-Status fft_axis(const FftArray& array, FftLine of, bool is_inverse, const void* x, void* y, void* scratch,
+Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void* x, void* y, void* scratch,
                 const Launch& launch) {
     const int64_t n = array.extent[of.axis];
     of.length = n;
@@ -219,7 +219,7 @@ Status fft_axis(const FftArray& array, FftLine of, bool is_inverse, const void* 
     const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;
     if (n <= fft_most_values<R>() || (is_smooth(n) && (is_complex || scratch != nullptr)))
         return fft_parts<R>(array, of, x, y, scratch, launch);
-    return fft_direct<R>(whole_lines(array, of), x, y, launch);
+    return fft_direct<R>(whole_fibers(array, of), x, y, launch);
 }
 
 }  // namespace bk
