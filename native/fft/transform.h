@@ -219,6 +219,10 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
     const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;
     if (n <= fft_most_values<R>() || (is_smooth(n) && (is_complex || scratch != nullptr)))
         return fft_parts<R>(array, of, x, y, scratch, launch);
+    if (x == y)
+        return fail(Status::kWorkspaceTooSmall,
+                    "an axis of %lld elements, which has a large prime factor, needs a workspace in place",
+                    static_cast<long long>(n));
     return fft_direct<R>(whole_fibers(array, of), x, y, launch);
 }
 
