@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each target defines: a pass, and the transforms that passes cannot do. R is the real type, float or double; x and y
+// are arrays of what the forms of the pass say.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/abi/status.h"
+#include "fft/problem.h"
+
+namespace bk {
+
+// Values of the longest transform of a pass on this device.
+template <class R>
+int64_t fft_most_values();
+
+template <class R>
+Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launch);
+
+// A whole fiber of any length from its definition, with N^2 products. x and y do not overlap; forms as in a pass.
+template <class R>
+Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& launch);
+
+// Moves the values of each fiber of y, which a split transform left in the order of its parts, into their positions.
+template <class R>
+Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch);
+
+}  // namespace bk

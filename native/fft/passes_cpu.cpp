@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of a Fourier transform on the CPU: a vector holds a value of 16 or 8 lanes, each a transform of its own, and a tile of
+// them stays in the first cache. Values are loaded in reversed order of their digits and transformed in position.
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "fft/butterflies.h"
+#include "fft/core.h"
+#include "fft/problem.h"
+#include "fft/roots.h"
+
+namespace bk {
+namespace {
+
+constexpr int kVectorBytes = 64;
+constexpr int kMost = 192;  // values of a tile, 24 KiB
+
+template <class R>
+struct Lanes {
+    static constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(R));
+    typedef R V __attribute__((vector_size(kVectorBytes)));
+    using Value = FftValue<V>;
+};
+
+// Roots of unity and the position of each value in a tile, for one length.
+template <class R>
+struct Tables {
+    R c[kMost], s[kMost];
+    uint8_t position[kMost];
+
+    BK_HD void fill(int n, const FftRadices& radices) {
+        constexpr int kStep = 16;
+        FftRoot<double> fine[kStep];
+        for (int k = 0; k < kStep; ++k) fine[k] = unit_root<double>(k % n, n);
+        for (int first = 0; first < n; first += kStep) {
+            const FftRoot<double> coarse = unit_root<double>(first, n);
+            for (int k = 0; k < kStep && first + k < n; ++k) {
+                c[first + k] = static_cast<R>(coarse.c * fine[k].c - coarse.s * fine[k].s);
+                s[first + k] = static_cast<R>(coarse.s * fine[k].c + coarse.c * fine[k].s);
+            }
+        }
+        for (int e = 0; e < n; ++e) {
+            int rest = e, size = n, at = 0;
+            for (int p = radices.count; p-- > 0;) {
+                size /= radices.radix[p];
+                at += rest % radices.radix[p] * size;
+                rest /= radices.radix[p];
+            }
+            position[e] = static_cast<uint8_t>(at);
+        }
+    }
+};
+
+// Where the lanes of a tile begin on both sides.
+template <int count>
+struct LaneOffsets {
+    int64_t in[count], out[count], position[count], rest[count];
+    int used;
+    bool reads_neighbours, writes_neighbours;  // lanes lie side by side
+
+    BK_HD void find(const FftPass& pass, int64_t first, int64_t lanes) {
+        used = static_cast<int>(std::min<int64_t>(count, lanes - first));
+        int64_t at[kFftAxes];
+        int64_t i = 0, o = 0, p = 0, r = 0;
+        for (int a = 0; a < pass.axes; ++a) {
+            const FftAxis& axis = pass.axis[a];
+            at[a] = first % axis.extent;
+            first /= axis.extent;
+            i += at[a] * axis.in;
+            o += at[a] * axis.out;
+            p += at[a] * axis.position;
+            r += at[a] * axis.rest;
+        }
+        for (int l = 0; l < count; ++l) {
+            in[l] = i;
+            out[l] = o;
+            position[l] = p;
+            rest[l] = r;
+            for (int a = 0; l + 1 < used && a < pass.axes; ++a) {
+                const FftAxis& axis = pass.axis[a];
+                const int64_t step = ++at[a] == axis.extent ? 1 - axis.extent : 1;  // back to the start, and on along the next
+                i += step * axis.in;
+                o += step * axis.out;
+                p += step * axis.position;
+                r += step * axis.rest;
+                if (step == 1) break;
+                at[a] = 0;
+            }
+        }
+        reads_neighbours = writes_neighbours = used == count;
+        for (int l = 1; l < count; ++l) {
+            reads_neighbours = reads_neighbours && in[l] == in[0] + l;
+            writes_neighbours = writes_neighbours && out[l] == out[0] + l;
+        }
+    }
+};
+
+template <class R>
+struct Tile {
+    static constexpr int kLanes = Lanes<R>::kCount;
+    using V = typename Lanes<R>::V;
+    using Value = FftValue<V>;
+
+    Value value[kMost];
+    Tables<R> tables;
+    LaneOffsets<kLanes> at;
+
+    BK_HD void load(const FftPass& pass, const R* x) {
+        const bool is_chirped = pass.in_factor == FftFactor::kChirp;
+        for (int e = 0; e < pass.n; ++e) {
+            Value& to = value[tables.position[e]];
+            R* re = reinterpret_cast<R*>(&to.re);
+            R* im = reinterpret_cast<R*>(&to.im);
+            if (pass.in_factor == FftFactor::kFilter) {
+                to = Value{V{} + R(1), V{}};
+            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && !is_chirped) {
+                const R* from = x + 2 * (at.in[0] + e * pass.in);
+                BK_VECTOR_LOOP
+                for (int l = 0; l < kLanes; ++l) {
+                    re[l] = from[2 * l];
+                    im[l] = from[2 * l + 1];
+                }
+            } else {
+                for (int l = 0; l < kLanes; ++l) {
+                    const bool is_behind = is_chirped && at.position[l] + e * pass.position >= pass.chirp;
+                    const FftValue<R> one = is_behind ? FftValue<R>{R(0), R(0)} : load_one(pass, e, l, x);
+                    re[l] = one.re;
+                    im[l] = one.im;
+                }
+            }
+            if (pass.in_swaps[0]) to = Value{to.im, to.re};
+            if (pass.in_factor != FftFactor::kNone) multiply(pass, pass.in_factor, e, to);
+            if (pass.in_swaps[1]) to = Value{to.im, to.re};
+        }
+    }
+
+    BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x) const {
+        if (pass.in_form == FftForm::kReal) return {x[at.in[l] + e * pass.in], R(0)};
+        if (pass.in_form == FftForm::kComplex) {
+            const R* from = x + 2 * (at.in[l] + e * pass.in);
+            return {from[0], from[1]};
+        }
+        const int64_t position = at.position[l] + e * pass.position;
+        const bool is_upper = 2 * position > pass.length;
+        const R* from = x + 2 * (at.in[l] + (is_upper ? pass.length - position : position) * pass.in);
+        return {from[0], position == 0 || 2 * position == pass.length ? R(0) : is_upper ? -from[1] : from[1]};
+    }
+
+    // Multiplies value e of each lane by the factor of its position.
+    BK_HD void multiply(const FftPass& pass, FftFactor factor, int e, Value& of) const {
+        R* re = reinterpret_cast<R*>(&of.re);
+        R* im = reinterpret_cast<R*>(&of.im);
+        const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
+        for (int l = 0; l < kLanes; ++l) {
+            const int64_t position = at.position[l] + e * pass.position;
+            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[position] : chirp<R>(factor, position, pass);
+            const R a = re[l], b = im[l];
+            re[l] = a * by.re - b * by.im;
+            im[l] = a * by.im + b * by.re;
+        }
+    }
+
+    template <int r>
+    BK_HD void radix_pass(int n, int m) {
+        const int step = n / (m * r);
+        for (int j = 0; j < m; ++j) {
+            R c[r], s[r];
+            for (int t = 1; t < r; ++t) {
+                c[t] = tables.c[j * t * step];
+                s[t] = tables.s[j * t * step];
+            }
+            for (int base = j; base < n; base += m * r) {
+                Value a[r];
+                a[0] = value[base];
+                for (int t = 1; t < r; ++t) a[t] = j == 0 ? value[base + t * m] : rotated(value[base + t * m], c[t], s[t]);
+                Butterfly<r, R, V>::apply(a);
+                for (int t = 0; t < r; ++t) value[base + t * m] = a[t];
+            }
+        }
+    }
+
+    BK_HD void transform(int n, const FftRadices& radices) {
+        int m = 1;
+        for (int p = 0; p < radices.count; m *= radices.radix[p++]) switch (radices.radix[p]) {
+                case 2: radix_pass<2>(n, m); break;
+                case 3: radix_pass<3>(n, m); break;
+                case 4: radix_pass<4>(n, m); break;
+                case 5: radix_pass<5>(n, m); break;
+                case 7: radix_pass<7>(n, m); break;
+                case 8: radix_pass<8>(n, m); break;
+                case 11: radix_pass<11>(n, m); break;
+                case 13: radix_pass<13>(n, m); break;
+                default: break;
+            }
+    }
+
+    // Multiplies value k of each lane by the root of unity k rest / period. The root of k is that of k without its lowest
+    // bit, times that of the bit.
+    BK_HD void rotate(const FftPass& pass) {
+        constexpr int kBits = 8;
+        static_assert(kMost <= 1 << kBits, "a bit for each power");
+        Value exact[kBits], product[kBits];
+        for (int b = 0; 1 << b < pass.n; ++b)
+            for (int l = 0; l < kLanes; ++l) {
+                const FftRoot<R> root = unit_root<R>(at.rest[l] << b, pass.period);
+                reinterpret_cast<R*>(&exact[b].re)[l] = root.c;
+                reinterpret_cast<R*>(&exact[b].im)[l] = root.s;
+            }
+        for (int k = 1; k < pass.n; ++k) {
+            const int low = __builtin_ctz(static_cast<unsigned>(k)), rest = k & (k - 1);
+            Value root = exact[low];
+            if (rest != 0) {
+                const Value& before = product[__builtin_ctz(static_cast<unsigned>(rest))];
+                root = Value{before.re * exact[low].re - before.im * exact[low].im,
+                             before.re * exact[low].im + before.im * exact[low].re};
+            }
+            product[low] = root;
+            value[k] = rotated(value[k], root.re, root.im);
+        }
+    }
+
+    BK_HD void store(const FftPass& pass, int k, Value result, R* y) const {
+        if (pass.out_swaps[0]) result = Value{result.im, result.re};
+        if (pass.out_factor != FftFactor::kNone) multiply(pass, pass.out_factor, k, result);
+        if (pass.out_swaps[1]) result = Value{result.im, result.re};
+        const R scale = static_cast<R>(pass.scale);
+        result = Value{result.re * scale, result.im * scale};
+        const R* re = reinterpret_cast<const R*>(&result.re);
+        const R* im = reinterpret_cast<const R*>(&result.im);
+        if (pass.out_form == FftForm::kComplex && at.writes_neighbours && pass.out_factor == FftFactor::kNone) {
+            R* to = y + 2 * (at.out[0] + k * pass.out);
+            BK_VECTOR_LOOP
+            for (int l = 0; l < kLanes; ++l) {
+                to[2 * l] = re[l];
+                to[2 * l + 1] = im[l];
+            }
+            return;
+        }
+        for (int l = 0; l < at.used; ++l) {
+            const int64_t position = at.position[l] + k * pass.position;
+            if (pass.out_factor == FftFactor::kChirp && position >= pass.chirp) continue;
+            if (pass.out_form == FftForm::kReal) {
+                y[at.out[l] + k * pass.out] = re[l];
+                continue;
+            }
+            const bool is_half = pass.out_form == FftForm::kHermitian;
+            if (is_half && 2 * position > pass.length) continue;
+            R* to = y + 2 * (at.out[l] + (is_half ? position : k) * pass.out);
+            to[0] = re[l];
+            to[1] = im[l];
+        }
+    }
+
+    // A transform from its definition, for lengths with large prime factors.
+    BK_HD void store_direct(const FftPass& pass, R* y) const {
+        for (int k = 0; k < pass.n; ++k) {
+            Value sum{V{}, V{}};
+            for (int e = 0, angle = 0; e < pass.n; ++e) {
+                const Value term = rotated(value[e], tables.c[angle], tables.s[angle]);
+                sum = sum + term;
+                angle = angle + k >= pass.n ? angle + k - pass.n : angle + k;
+            }
+            store(pass, k, sum, y);
+        }
+    }
+};
+
+template <class R>
+BK_HD void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end, int64_t lanes) {
+    constexpr int kLanes = Lanes<R>::kCount;
+    const FftRadices radices = FftRadices::of(pass.n);
+    Tile<R> tile;
+    tile.tables.fill(pass.n, radices);
+    if (radices.count == 0)
+        for (int e = 0; e < pass.n; ++e) tile.tables.position[e] = static_cast<uint8_t>(e);
+    for (int64_t t = begin; t < end; ++t) {
+        tile.at.find(pass, t * kLanes, lanes);
+        tile.load(pass, x);
+        if (radices.count == 0) {
+            tile.store_direct(pass, y);
+            continue;
+        }
+        tile.transform(pass.n, radices);
+        if (pass.period != 0) tile.rotate(pass);
+        for (int k = 0; k < pass.n; ++k) tile.store(pass, k, tile.value[k], y);
+    }
+}
+
+}  // namespace
+
+template <class R>
+int64_t fft_most_values() {
+    return kMost;
+}
+
+template <class R>
+Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch&) {
+    const int64_t lanes = pass.lanes(), tiles = ceil_div<int64_t>(lanes, Lanes<R>::kCount);
+    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (pass.n * Lanes<R>::kCount));
+    parallel_ranges(tiles, grain, [&, lanes](int64_t begin, int64_t end) BK_INLINED {
+        run_tiles<R>(pass, static_cast<const R*>(x), static_cast<R*>(y), begin, end, lanes);
+    });
+    return Status::kOk;
+}
+
+template <class R>
+Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch&) {
+    const auto* from = static_cast<const R*>(x);
+    auto* to = static_cast<R*>(y);
+    const int64_t n = fiber.length, lanes = fiber.lanes();
+    parallel_ranges(lanes * n, 64, [&, n](int64_t begin, int64_t end) BK_INLINED {
+        LaneOffsets<1> at;
+        for (int64_t index = begin; index < end; ++index) {
+            at.find(fiber, index / n, lanes);
+            const int64_t k = index % n;
+            if (fiber.out_form == FftForm::kHermitian && 2 * k > n) continue;
+            double re = 0, im = 0;
+            for (int64_t j = 0, angle = 0; j < n; ++j) {
+                const bool is_upper = fiber.in_form == FftForm::kHermitian && 2 * j > n;
+                const int64_t offset = at.in[0] + (is_upper ? n - j : j) * fiber.in;
+                const bool is_real =
+                    fiber.in_form == FftForm::kReal || (fiber.in_form == FftForm::kHermitian && 2 * j % n == 0);
+                const double a = fiber.in_form == FftForm::kReal ? from[offset] : from[2 * offset];
+                const double b = is_real ? 0.0 : static_cast<double>(is_upper ? -from[2 * offset + 1] : from[2 * offset + 1]);
+                const FftRoot<double> root = unit_root<double>(angle, n);
+                const double s = fiber.in_swaps[0] ? -root.s : root.s;
+                re += a * root.c + b * s;
+                im += b * root.c - a * s;
+                angle = angle + k >= n ? angle + k - n : angle + k;
+            }
+            const int64_t offset = at.out[0] + k * fiber.out;
+            if (fiber.out_form == FftForm::kReal) {
+                to[offset] = static_cast<R>(re * fiber.scale);
+            } else {
+                to[2 * offset] = static_cast<R>(re * fiber.scale);
+                to[2 * offset + 1] = static_cast<R>(im * fiber.scale);
+            }
+        }
+    });
+    return Status::kOk;
+}
+
+template <class R>
+Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch&) {
+    struct Complex {
+        R re, im;
+    };
+    auto* values = static_cast<Complex*>(y);
+    const int64_t n = fiber.length, lanes = fiber.lanes();
+    // The position of a value in the order of the parts, whose position is `position`.
+    const auto source = [&parts](int64_t position, int64_t length) {
+        int64_t at = 0;
+        for (int p = 0; p < parts.count; ++p) {
+            length /= parts.n[p];
+            at += position % parts.n[p] * length;
+            position /= parts.n[p];
+        }
+        return at;
+    };
+    parallel_ranges(lanes, 1, [&, n](int64_t begin, int64_t end) BK_INLINED {
+        LaneOffsets<1> at;
+        for (int64_t lane = begin; lane < end; ++lane) {
+            at.find(fiber, lane, lanes);
+            Complex* row = values + at.out[0];
+            for (int64_t start = 0; start < n; ++start) {
+                int64_t position = source(start, n);
+                while (position > start) position = source(position, n);
+                if (position != start || source(start, n) == start) continue;  // another value begins this cycle
+                const Complex first = row[start * fiber.out];
+                for (position = start;;) {
+                    const int64_t from = source(position, n);
+                    if (from == start) break;
+                    row[position * fiber.out] = row[from * fiber.out];
+                    position = from;
+                }
+                row[position * fiber.out] = first;
+            }
+        }
+    });
+    return Status::kOk;
+}
+
+template int64_t fft_most_values<float>();
+template int64_t fft_most_values<double>();
+template Status fft_pass<float>(const FftPass&, const void*, void*, const Launch&);
+template Status fft_pass<double>(const FftPass&, const void*, void*, const Launch&);
+template Status fft_direct<float>(const FftPass&, const void*, void*, const Launch&);
+template Status fft_direct<double>(const FftPass&, const void*, void*, const Launch&);
+template Status fft_unscramble<float>(const FftPass&, const FftParts&, void*, const Launch&);
+template Status fft_unscramble<double>(const FftPass&, const FftParts&, void*, const Launch&);
+
+}  // namespace bk

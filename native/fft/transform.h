@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Fourier transform along one axis of an array, as passes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "fft/core.h"
+#include "fft/problem.h"
+
+namespace bk {
+
+// An array of up to kMaxRank axes. Extents are those of the complex numbers of a whole fiber, also where a side holds a half.
+struct FftArray {
+    int rank = 1;
+    int64_t extent[kMaxRank] = {1};
+    int64_t in[kMaxRank] = {}, out[kMaxRank] = {};
+
+    int64_t count() const {
+        int64_t product = 1;
+        for (int a = 0; a < rank; ++a) product *= extent[a];
+        return product;
+    }
+};
+
+struct FftFiber {
+    int axis = 0;
+    int64_t length = 0;  // N, of which a Hermitian side holds a half
+    double scale = 1;
+    FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
+    FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
+    const void* spectrum = nullptr;
+    bool in_swaps[2] = {false, false}, out_swaps[2] = {false, false};
+
+    void set_in(FftPass& pass) const {
+        pass.in_form = in_form;
+        pass.in_factor = in_factor;
+        std::copy(in_swaps, in_swaps + 2, pass.in_swaps);
+    }
+    void set_out(FftPass& pass) const {
+        pass.out_form = out_form;
+        pass.out_factor = out_factor;
+        pass.scale = scale;
+        std::copy(out_swaps, out_swaps + 2, pass.out_swaps);
+    }
+};
+
+// Appends an axis; those of one index are left out.
+inline void add_axis(FftPass& pass, const FftAxis& axis) {
+    if (axis.extent != 1) pass.axis[pass.axes++] = axis;
+}
+
+// The lanes run along the axis whose neighbours lie closest together.
+inline void choose_lanes(FftPass& pass) {
+    int best = 0;
+    const auto distance = [&](int a) {
+        const FftAxis& axis = pass.axis[a];
+        return std::max(axis.in < 0 ? -axis.in : axis.in, axis.out < 0 ? -axis.out : axis.out);
+    };
+    for (int a = 1; a < pass.axes; ++a)
+        if (distance(a) != 0 && (distance(best) == 0 || distance(a) < distance(best))) best = a;
+    if (pass.axes > 1) std::swap(pass.axis[0], pass.axis[best]);
+}
+
+// The pass of whole fibers; `fiber` is their length.
+inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
+    FftPass pass;
+    pass.length = of.length;
+    pass.n = static_cast<int32_t>(std::min<int64_t>(array.extent[of.axis], INT32_MAX));
+    pass.in = array.in[of.axis];
+    pass.out = array.out[of.axis];
+    pass.position = 1;
+    pass.chirp = of.length;
+    pass.padded = array.extent[of.axis];
+    pass.spectrum = of.spectrum;
+    of.set_in(pass);
+    of.set_out(pass);
+    for (int a = 0; a < array.rank; ++a)
+        if (a != of.axis) add_axis(pass, {array.extent[a], array.in[a], array.out[a]});
+    return pass;
+}
+
+// Pass `number` of a split fiber. `from` and `to` have the array's strides of its two sides.
+inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const FftParts& parts, int number,
+                              const int64_t (&from)[kMaxRank], const int64_t (&to)[kMaxRank], bool stays_in_place) {
+    const int last = parts.count - 1;
+    FftPass pass;
+    pass.length = pass.chirp = of.length;
+    pass.padded = array.extent[of.axis];
+    pass.spectrum = of.spectrum;
+    pass.n = parts.n[number];
+    const int64_t in = from[of.axis], out = to[of.axis];
+    int64_t before = 1, behind = 1;
+    for (int p = 0; p < number; ++p) before *= parts.n[p];
+    for (int p = number + 1; p <= last; ++p) behind *= parts.n[p];
+    const bool reads_half = number == 0 && of.in_form == FftForm::kHermitian;
+    if (number == 0) of.set_in(pass);
+    pass.in = reads_half ? in : behind * in;
+    if (number < last || stays_in_place) {
+        pass.out = behind * out;
+        pass.position = behind;
+        pass.period = number < last ? pass.n * behind : 0;
+        add_axis(pass, {behind, reads_half ? 0 : in, out, 1, 1});
+        add_axis(pass, {before, pass.n * behind * in, pass.n * behind * out, 0, 0});
+        if (number == last) of.set_out(pass);
+    } else {
+        const bool writes_half = of.out_form == FftForm::kHermitian;
+        of.set_out(pass);
+        pass.out = writes_half ? out : before * out;
+        pass.position = before;
+        int64_t inner = 1, outer = array.extent[of.axis];
+        for (int p = 0; p < last; ++p) {
+            outer /= parts.n[p];
+            add_axis(pass, {parts.n[p], outer * in, writes_half ? 0 : inner * out, inner, 0});
+            inner *= parts.n[p];
+        }
+    }
+    for (int a = 0; a < array.rank; ++a)
+        if (a != of.axis) add_axis(pass, {array.extent[a], from[a], to[a], 0, 0});
+    choose_lanes(pass);
+    return pass;
+}
+
+// Row-major strides of the array's complex numbers.
+inline void dense_strides(const FftArray& array, int64_t (&stride)[kMaxRank]) {
+    int64_t step = 1;
+    for (int a = array.rank; a-- > 0; step *= array.extent[a]) stride[a] = step;
+}
+
+// Lengths with a large prime factor up to here are transformed from their definition.
+constexpr int64_t kFftDirect = 64;
+
+inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
+
+// Bytes that a transform along the axis can use: an array of complex numbers where fibers take more than one pass, and two
+// longer ones and a spectrum where a fiber is a convolution.
+template <class R>
+int64_t fft_axis_bytes(const FftArray& array, int axis) {
+    const int64_t n = array.extent[axis], complex = 2 * int64_t{sizeof(R)};
+    if (n == 0) return 0;
+    if (!is_chirped(n)) return n <= fft_most_values<R>() ? 0 : array.count() * complex;
+    return (2 * (array.count() / n) + 1) * smooth_length(2 * n - 1) * complex;
+}
+
+// Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then fibers,
+// complex on both sides, are split in y.
+template <class R>
+Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+    const int64_t n = array.extent[of.axis], most = fft_most_values<R>();
+    FftPass whole = whole_fibers(array, of);
+    choose_lanes(whole);
+    if (n <= most) return fft_pass<R>(whole, x, y, launch);
+    const FftParts parts = FftParts::of(n, most);
+    int64_t dense[kMaxRank];
+    dense_strides(array, dense);
+    const bool stays = scratch == nullptr;
+    void* middle = stays ? y : scratch;
+    const int64_t (&between)[kMaxRank] = stays ? array.out : dense;
+    for (int p = 0; p < parts.count; ++p) {
+        const bool is_first = p == 0, is_last = p + 1 == parts.count;
+        const FftPass pass =
+            part_of_fibers(array, of, parts, p, is_first ? array.in : between, is_last ? array.out : between, stays);
+        BK_TRY(fft_pass<R>(pass, is_first ? x : middle, is_last ? y : middle, launch));
+    }
+    return stays ? fft_unscramble<R>(whole, parts, y, launch) : Status::kOk;
+}
+
+// Transforms by a convolution of the smooth length m.
+template <class R>
+Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+    const int64_t n = array.extent[of.axis], m = smooth_length(2 * n - 1);
+    FftArray longer = array;
+    longer.extent[of.axis] = m;
+    dense_strides(longer, longer.out);
+    char* spectrum = static_cast<char*>(scratch);
+    char* first = spectrum + m * 2 * int64_t{sizeof(R)};
+    char* second = first + longer.count() * 2 * int64_t{sizeof(R)};
+
+    FftArray filter;
+    filter.extent[0] = m;
+    filter.in[0] = filter.out[0] = 1;
+    FftFiber fiber;
+    fiber.length = n;
+    fiber.in_factor = FftFactor::kFilter;
+    BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
+
+    fiber = of;  // of x c, with zeros behind
+    fiber.scale = 1;
+    fiber.in_factor = FftFactor::kChirp;
+    fiber.out_form = FftForm::kComplex;
+    fiber.out_swaps[0] = fiber.out_swaps[1] = false;
+    BK_TRY(fft_parts<R>(longer, fiber, x, first, second, launch));
+
+    FftArray back = longer;  // the inverse of its product with the spectrum
+    dense_strides(longer, back.in);
+    std::copy(array.out, array.out + kMaxRank, back.out);
+    fiber = of;
+    fiber.scale = of.scale / static_cast<double>(m);
+    fiber.in_form = FftForm::kComplex;
+    fiber.in_factor = FftFactor::kSpectrum;
+    fiber.spectrum = spectrum;
+    fiber.in_swaps[0] = false;
+    fiber.in_swaps[1] = true;
+    fiber.out_factor = FftFactor::kChirp;
+    fiber.out_swaps[1] = of.out_swaps[0];
+    fiber.out_swaps[0] = true;
+    return fft_parts<R>(back, fiber, first, y, second, launch);
+}
+
+// Transforms x into y; x may be y where both sides are complex and have the same strides. `scratch` has fft_axis_bytes, or
+// is NULL: then long fibers cost more.
+template <class R>
+Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void* x, void* y, void* scratch,
+                const Launch& launch) {
+    const int64_t n = array.extent[of.axis];
+    of.length = n;
+    of.in_swaps[0] = of.out_swaps[0] = is_inverse;
+    if (is_chirped(n) && scratch != nullptr) return fft_chirped<R>(array, of, x, y, scratch, launch);
+    const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;
+    if (n <= fft_most_values<R>() || (is_smooth(n) && (is_complex || scratch != nullptr)))
+        return fft_parts<R>(array, of, x, y, scratch, launch);
+    if (x == y)
+        return fail(Status::kWorkspaceTooSmall,
+                    "an axis of %lld elements, which has a large prime factor, needs a workspace in place",
+                    static_cast<long long>(n));
+    return fft_direct<R>(whole_fibers(array, of), x, y, launch);
+}
+
+}  // namespace bk
