@@ -101,8 +101,11 @@ from baracuda.kinds import (
     RandomKind,
     ReduceKind,
     ReduceToOp,
+    ResampleMode,
     RotaryPairing,
     RoutingKind,
+    SampleMode,
+    SamplePadding,
     SamplerKind,
     SamplingKind,
     ScaleLayout,
@@ -314,6 +317,12 @@ _OPS = {
         "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
     "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
+    "resampling": (
+        "Interpolate InterpolateBackward UpsampleNearest2d UpsampleNearest2dBackward PixelShuffle PixelUnshuffle"
+    ),
+    "grid_sampling": (
+        "GridSample GridSampleBackward GridSample2d GridSample2dBackward AffineGrid AffineGridBackward"
+    ),
     "sampling": (
         "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
         "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"
@@ -537,6 +546,9 @@ __all__ = [
     "RandomKind",
     "ReduceKind",
     "ReduceToOp",
+    "ResampleMode",
+    "SampleMode",
+    "SamplePadding",
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",

@@ -18,6 +18,8 @@ _RULE_PARAMETERS = {
     "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),
     "edge_bins": ("num_bins", "edges"), "bins": ("num_bins",), "unique_runs": ("max_unique", "width"),
     "unique": ("max_unique", "inverse"),
+    "interpolate": ("resample_mode", "antialias"), "grid_sample": ("sample_mode", "padding_mode"),
+    "affine_grid": ("dims", "align_corners"), "named": ("theta", "height", "width"), "pixel_shuffle": ("n", "c", "h", "w", "r"),
     "dropout": ("shared", "is_alpha"), "multinomial": ("seed", "cdf"), "random": ("seed", "state"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
