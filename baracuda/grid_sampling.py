@@ -78,7 +78,7 @@ class GridSamplePlan(Plan):
 
 
 class GridSampleBackwardPlan(Plan):
-    """dx or dgrid may be left out. dx needs a workspace."""
+    """dx or dgrid may be left out. It needs a workspace."""
 
     __slots__ = ()
     descriptor_base = GridSampleDescriptor

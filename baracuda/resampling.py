@@ -144,13 +144,6 @@ class PixelShuffleDescriptor(Descriptor):
     def big_width(self) -> int:
         return self.w * self.r
 
-    def validated(self) -> PixelShuffleDescriptor:
-        valid = super().validated()
-        for name in ("small_channels", "big_height", "big_width"):
-            if getattr(valid, name) > INT32_MAX:
-                raise InvalidProblemError(f"r is {valid.r}: {name} is {getattr(valid, name)}, must be <= {INT32_MAX}")
-        return valid
-
 
 class PixelShufflePlan(Plan):
     """output[n, c, h r + i, w r + j] = input[n, c r^2 + i r + j, h, w]."""

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
-#include "core/abi/workspace.h"
+#include "core/abi/require_workspace.h"
 #include "core/collectives/items.h"
 #include "core/collectives/team.h"
 #include "core/math/math.h"
@@ -162,6 +162,7 @@ struct AffineGridBackward {
         using C = compute_t<T>;
         const int64_t elements = batch * rows() * columns();
         if (work() == Work::kZeros) return write_zeros(launch, elements, dtheta);
+        BK_TRY(require_workspace(launch, workspace_size()));
         C* const partial = Carver(launch.workspace).take<C>(partials());
         const int64_t bytes = std::min(kCellsOfSlice, shape().cells().count()) * static_cast<int64_t>(sizeof(T));
         BK_TRY(run_teams(launch, batch * rows() * slices(), bytes, AffineSliceJob<T>{dgrid, partial, shape().cells(), slices()}));

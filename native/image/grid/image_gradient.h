@@ -122,7 +122,6 @@ size_t image_gradient_workspace(const GridProblem& problem) {
 
 template <class T>
 Status image_gradient(const Launch& launch, const GridProblem& problem, bool accumulates, const T* dy, const T* grid, T* dx) {
-    BK_TRY(require_records(problem));
     const int64_t most = images_at_once(problem), images = problem.x.extent[0];
     for (int64_t first = 0; first < images; first += most) {
         const int64_t count = std::min(most, images - first), records = problem.points() * problem.taps();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/abi/require_workspace.h"
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
 #include "image/grid/grid_sample.h"
@@ -124,6 +125,8 @@ struct GridSampleBackward {
             return write_zeros(launch, points() * coordinates(), dgrid);
         }
         const GridProblem of_images = shape().problem(stride_dx, stride_dy);
+        BK_TRY(require_records(of_images));
+        BK_TRY(require_workspace(launch, workspace_size()));
         if (dx != nullptr) BK_TRY(image_gradient(launch, of_images, false, dy, grid, dx));
         if (dgrid == nullptr) return Status::kOk;
         return grid_gradient(launch, shape().problem(stride_x, stride_dy), false, dy, x, grid, dgrid);

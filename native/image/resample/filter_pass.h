@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/abi/workspace.h"
+#include "core/abi/require_workspace.h"
 #include "core/collectives/items.h"
 #include "core/types/dtype.h"
 #include "image/resample/filter_table.h"
@@ -100,6 +100,7 @@ struct Passes {
         return plan.count == 0 ? 0 : carver.bytes();
     }
     Status run(const Launch& launch, const T* from, T* to) const {
+        BK_TRY(require_workspace(launch, workspace()));
         Carver carver(launch.workspace);
         const Plan plan = carve(&carver);
         ImageLayout layout = x;

@@ -19,6 +19,9 @@ struct PixelBlocks {
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"n", n}, {"c", c}, {"h", h}, {"w", w}}));
         if (r < 1) return fail(Status::kInvalidProblem, "r is %d, must be >= 1", r);
+        int64_t channels = 0;
+        if (__builtin_mul_overflow(int64_t{r} * r, int64_t{c}, &channels))
+            return fail(Status::kInvalidProblem, "r is %d: images of %d r^2 channels would have more than 2^47 bytes", r, c);
         return Status::kOk;
     }
     bool is_empty() const { return n == 0 || c == 0 || h == 0 || w == 0; }
