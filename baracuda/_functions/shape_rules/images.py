@@ -120,7 +120,8 @@ def _factors(given: object, axes: int) -> tuple[float, ...]:
     """A factor for each axis; none for None."""
     if given is None:
         return ()
-    several = given if isinstance(given, (tuple, list)) else (given,) * axes
+    several = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    several = several * axes if len(several) == 1 else several
     if len(several) != axes:
         raise InvalidProblemError(f"scale_factor is {given!r}, must be one number or one for each of {axes} axes")
     factors = tuple([as_real("scale_factor", factor) for factor in several])
@@ -136,10 +137,11 @@ def _output_size(size: object, factors: tuple[float, ...], spatial: Shape) -> Sh
         raise InvalidProblemError(f"{which}: one of them tells the result's extents")
     if size is None:
         return tuple([math.floor(extent * factor) for extent, factor in zip(spatial, factors)])
-    several = size if isinstance(size, (tuple, list)) else (size,) * len(spatial)
+    several = tuple(size) if isinstance(size, (tuple, list)) else (size,)
+    several = several * len(spatial) if len(several) == 1 else several
     if len(several) != len(spatial):
         raise InvalidProblemError(f"size is {size!r}, must be one number or one for each of {len(spatial)} axes")
-    return as_tuple("size", tuple(several), 0)
+    return as_tuple("size", several, 0)
 
 
 def grid_sample(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:

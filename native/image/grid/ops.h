@@ -122,7 +122,7 @@ struct GridSampleBackward {
     Status run(const T* dy, const T* x, const T* grid, T* dx, T* dgrid, const Launch& launch) const {
         if (work() == Work::kZeros) {
             if (dx != nullptr) BK_TRY(write_zero_images(launch, rank, input_shape, stride_dx, dx));
-            return write_zeros(launch, points() * coordinates(), dgrid);
+            return points() == 0 ? Status::kOk : write_zeros(launch, points() * coordinates(), dgrid);
         }
         const GridProblem of_images = shape().problem(stride_dx, stride_dy);
         BK_TRY(require_records(of_images));
