@@ -18,11 +18,25 @@ namespace bk {
 template <class Job>
 Status run_items(const Launch& launch, int64_t items, int64_t bytes, const Job& job);
 
+// Quotients of numbers below 2^50 by a launch constant: a product in f64, whose error is below 1, and a correction. A division of
+// 64 bits would be a call on a GPU.
+struct WideDiv {
+    int64_t divisor = 1;
+    double inverse = 1;
+
+    WideDiv() = default;
+    explicit WideDiv(int64_t by) : divisor(by > 0 ? by : 1), inverse(1.0 / static_cast<double>(divisor)) {}
+    BK_HD int64_t operator()(int64_t n) const {
+        const int64_t estimate = static_cast<int64_t>(static_cast<double>(n) * inverse), rest = n - estimate * divisor;
+        return estimate - (rest < 0 ? 1 : 0) + (rest >= divisor ? 1 : 0);
+    }
+};
+
 // Splits an item number into N indices, the last fastest.
 template <int N>
 struct ItemSplit {
     FastDiv<uint32_t> narrow[N];
-    int64_t extent[N] = {};
+    WideDiv wide[N];
     bool is_narrow = false;
     int64_t items = 0;
 
@@ -30,7 +44,7 @@ struct ItemSplit {
         ItemSplit split;
         split.items = 1;
         for (int d = 0; d < N; ++d) {
-            split.extent[d] = extents[d];
+            split.wide[d] = WideDiv(extents[d]);
             split.items *= extents[d];
         }
         split.is_narrow = split.items < (int64_t{1} << 31);
@@ -50,8 +64,9 @@ struct ItemSplit {
         } else {
             BK_UNROLL
             for (int d = N - 1; d > 0; --d) {
-                index[d] = item % extent[d];
-                item /= extent[d];
+                const int64_t rest = wide[d](item);
+                index[d] = item - rest * wide[d].divisor;
+                item = rest;
             }
             index[0] = item;
         }

@@ -60,8 +60,9 @@ private:
     template <class Element>
     BK_HD void add_window(const Element* from, const int64_t (&at)[5], Weight (&sum)[kItemLanes]) const {
         const int lanes = items.channels.lanes(at[1]);
-        const int64_t step = items.channels.step() * stride_x[1], own = at[axis];
+        const int64_t step = items.channels.step() * stride_x[1], own = axis == 2 ? at[2] : axis == 3 ? at[3] : at[4];
         from += at[0] * stride_x[0] + items.channels.first(at[1]) * stride_x[1];
+        BK_UNROLL
         for (int d = 2; d < 5; ++d)
             if (d != axis) from += at[d] * stride_x[d];
         const int64_t along = stride_x[axis];
@@ -80,6 +81,7 @@ private:
     BK_HD void store(Element* to, const int64_t (&at)[5], const Weight (&sum)[kItemLanes]) const {
         const int64_t step = items.channels.step() * stride_y[1];
         to += at[0] * stride_y[0] + items.channels.first(at[1]) * stride_y[1];
+        BK_UNROLL
         for (int d = 2; d < 5; ++d) to += at[d] * stride_y[d];
         for_lanes(items.channels.lanes(at[1]), [&](int lane) { to[lane * step] = finish_pass<Element>(sum[lane]); });
     }

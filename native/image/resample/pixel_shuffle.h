@@ -19,9 +19,16 @@ struct PixelBlocks {
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"n", n}, {"c", c}, {"h", h}, {"w", w}}));
         if (r < 1) return fail(Status::kInvalidProblem, "r is %d, must be >= 1", r);
-        int64_t channels = 0;
-        if (__builtin_mul_overflow(int64_t{r} * r, int64_t{c}, &channels))
-            return fail(Status::kInvalidProblem, "r is %d: images of %d r^2 channels would have more than 2^47 bytes", r, c);
+        const int64_t wide = r;
+        const struct {
+            const char* name;
+            int64_t value, factor;
+        } axes[] = {{"r", r, wide}, {"c", c, wide * wide}, {"h", h, wide}, {"w", w, wide}};
+        for (const auto& axis : axes)
+            if (axis.value > 0 && axis.factor > INT32_MAX / axis.value)
+                return fail(Status::kInvalidProblem,
+                            "%s is %lld: with r %d images would have 2^31 elements along an axis, or more than 2^47 bytes",
+                            axis.name, static_cast<long long>(axis.value), r);
         return Status::kOk;
     }
     bool is_empty() const { return n == 0 || c == 0 || h == 0 || w == 0; }

@@ -38,6 +38,7 @@ struct SampleAxis {
     ResampleMode mode = ResampleMode::kNearest;
     bool is_exact = true;  // the step of nearest modes is in / out, and indices are computed in integers
     double step = 1, offset = 0, inverse = 1;
+    double inverse_out = 1;
     double a = 0;
 
     // `factor` is that of the extents if it is not 0, and replaces out / in, also with aligned corners.
@@ -56,6 +57,7 @@ struct SampleAxis {
             axis.step = static_cast<double>(in) / static_cast<double>(out > 0 ? out : 1);
         axis.offset = align_corners ? 0 : 0.5;
         axis.inverse = axis.step > 0 ? 1 / axis.step : 0;
+        axis.inverse_out = 1 / static_cast<double>(out > 0 ? out : 1);
         return axis;
     }
 
@@ -75,7 +77,7 @@ struct SampleAxis {
                 const int64_t i = nearest(o);
                 return {i, i + 1};
             }
-            case ResampleMode::kArea: return {o * in / out, ((o + 1) * in + out - 1) / out};
+            case ResampleMode::kArea: return {over_out(o * in), over_out((o + 1) * in + out - 1)};
             default: break;
         }
         const int64_t base = static_cast<int64_t>(::floor(position(o)));
@@ -118,9 +120,14 @@ private:
         const double most = static_cast<double>(out);
         return static_cast<int64_t>(o < 0 ? 0 : o > most ? most : o);
     }
+    // floor(n / out) for quotients up to 2^31: the f64 product errs by less than 1.
+    BK_HD int64_t over_out(int64_t n) const {
+        const int64_t estimate = static_cast<int64_t>(static_cast<double>(n) * inverse_out), rest = n - estimate * out;
+        return estimate - (rest < 0 ? 1 : 0) + (rest >= out ? 1 : 0);
+    }
     BK_HD int64_t nearest(int64_t o) const {
         const int64_t half = mode == ResampleMode::kNearestExact ? 1 : 0;
-        if (is_exact) return (2 * o + half) * in / (2 * out);
+        if (is_exact) return over_out(half == 0 ? o * in : ((2 * o + 1) * in) >> 1);
         const double p = math::product<double>(static_cast<double>(o) + 0.5 * static_cast<double>(half), step);
         return p >= static_cast<double>(in) ? in - 1 : static_cast<int64_t>(p);
     }

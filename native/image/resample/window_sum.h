@@ -56,7 +56,8 @@ struct OutputItems {
         split.indices(item, found);
         at[0] = found[0];
         at[1] = is_channels_last ? found[4] : found[1];
-        for (int d = 0; d < 3; ++d) at[2 + d] = found[(is_channels_last ? 1 : 2) + d];
+        BK_UNROLL
+        for (int d = 0; d < 3; ++d) at[2 + d] = is_channels_last ? found[1 + d] : found[2 + d];
     }
 };
 
@@ -121,6 +122,7 @@ struct NearestJob {
         const int64_t step_x = items.channels.step() * stride_x[1], step_y = items.channels.step() * stride_y[1];
         const Bits* from = x + at[0] * stride_x[0] + channel * stride_x[1];
         Bits* to = y + at[0] * stride_y[0] + channel * stride_y[1];
+        BK_UNROLL
         for (int d = 0; d < 3; ++d) {
             from += axis[d].row(at[2 + d]).first * stride_x[2 + d];
             to += at[2 + d] * stride_y[2 + d];

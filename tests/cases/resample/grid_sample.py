@@ -96,7 +96,7 @@ class Sampled:
 
     def __init__(self, grid, spatial, mode, padding, align, dtype):
         real = np.float64 if dtype == "f64" else np.float32
-        points = grid.reshape(grid.shape[0], -1, len(spatial))
+        points = grid.reshape(grid.shape[0], math.prod(grid.shape[1:-1]), len(spatial))
         axes = [along_axis(points[..., k], n, mode, padding, align, real) for k, n in enumerate(reversed(spatial))]
         self.axes = axes[::-1]  # in the order of `spatial`
         self.spatial = spatial
