@@ -124,7 +124,7 @@ def blur_of(weights):
 
 def sample(of, x):
     """(y, magnitude), [N, C, points]."""
-    flat = x.reshape(*x.shape[:2], -1)
+    flat = x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
     y, size = 0.0, 0.0
     for inside, cell, weights, _ in of.taps():
         w = np.where(inside, weight_of(weights), 0)[:, None]
@@ -138,7 +138,7 @@ def sample(of, x):
 def sample_backward(of, dy, x):
     """((dx, its magnitude), (dgrid, its magnitude), most records of an element)."""
     n, c = x.shape[:2]
-    flat, g = x.reshape(n, c, -1), dy.reshape(n, c, -1)
+    flat, g = (a.reshape(n, c, math.prod(a.shape[2:])) for a in (x, dy))
     dx, size = np.zeros_like(flat), np.zeros_like(flat)
     records = np.zeros((n, flat.shape[2]))
     axes = len(of.spatial)
