@@ -320,9 +320,7 @@ _OPS = {
     "resampling": (
         "Interpolate InterpolateBackward UpsampleNearest2d UpsampleNearest2dBackward PixelShuffle PixelUnshuffle"
     ),
-    "grid_sampling": (
-        "GridSample GridSampleBackward GridSample2d GridSample2dBackward AffineGrid AffineGridBackward"
-    ),
+    "grid_sampling": ("GridSample GridSampleBackward GridSample2d GridSample2dBackward AffineGrid AffineGridBackward"),
     "sampling": (
         "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
         "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of grid_sample and of grids of affine maps, in two and three dimensions.
 
-A grid has positions (x, y) or (x, y, z), from -1 to 1 over an image: the outer sides of its edge elements, or their centres
-with aligned corners.
+A grid has positions (x, y) or (x, y, z), from -1 to 1 over an image: the outer sides of its edge elements, or their
+centres with aligned corners.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class GridSampleDescriptor(Descriptor):
-    """Images input_shape [N, C, spatial], positions output_shape [N, C, positions], both of two or three spatial axes."""
+    """Images input_shape [N, C, spatial], positions output_shape [N, C, positions], of two or three spatial axes."""
 
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -59,7 +59,8 @@ class GridSampleDescriptor(Descriptor):
             raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have 4 or 5 axes")
         if len(valid.output_shape) != valid.rank or valid.output_shape[:2] != valid.input_shape[:2]:
             raise InvalidProblemError(
-                f"output_shape is {valid.output_shape}, must be that of the input, {valid.input_shape}, but for its spatial axes"
+                f"output_shape is {valid.output_shape}, must be that of the input, {valid.input_shape}, but for its "
+                "spatial axes"
             )
         return valid
 
@@ -90,9 +91,7 @@ class GridSampleBackwardPlan(Plan):
 
     @property
     def kind(self) -> ImageKind:
-        return (
-            ImageKind.GRID_SAMPLE_2D_BACKWARD if self.descriptor.rank == 4 else ImageKind.GRID_SAMPLE_3D_BACKWARD
-        )
+        return ImageKind.GRID_SAMPLE_2D_BACKWARD if self.descriptor.rank == 4 else ImageKind.GRID_SAMPLE_3D_BACKWARD
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of interpolation, for images [N, C, spatial] of one to three spatial axes, and of pixel shuffle.
 
-Output o of an axis lies at position (o + 1/2) step - 1/2 of the input, or o step with aligned corners; step is in / out,
-(in - 1) / (out - 1) with aligned corners, or the inverse of a scale that is not 0.
+Output o of an axis lies at position (o + 1/2) step - 1/2 of the input, or o step with aligned corners; step is
+in / out, (in - 1) / (out - 1) with aligned corners, or the inverse of a scale that is not 0.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from baracuda.plan import Plan
 
 # The kinds of the reference, by mode and number of spatial axes; that of a gradient follows.
 _KINDS = {
-    (ResampleMode.LINEAR, 1): ImageKind.INTERPOLATE_LINEAR_1D, (ResampleMode.LINEAR, 2): ImageKind.INTERPOLATE_BILINEAR_2D,
+    (ResampleMode.LINEAR, 1): ImageKind.INTERPOLATE_LINEAR_1D,
+    (ResampleMode.LINEAR, 2): ImageKind.INTERPOLATE_BILINEAR_2D,
     (ResampleMode.LINEAR, 3): ImageKind.INTERPOLATE_TRILINEAR_3D,
-    (ResampleMode.NEAREST, 2): ImageKind.INTERPOLATE_NEAREST_2D, (ResampleMode.CUBIC, 2): ImageKind.INTERPOLATE_BICUBIC_2D,
+    (ResampleMode.NEAREST, 2): ImageKind.INTERPOLATE_NEAREST_2D,
+    (ResampleMode.CUBIC, 2): ImageKind.INTERPOLATE_BICUBIC_2D,
     (ResampleMode.AREA, 2): ImageKind.INTERPOLATE_AREA_2D,
-}  # fmt: skip
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +62,8 @@ class InterpolateDescriptor(Descriptor):
             raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have 3 to 5 axes")
         if len(valid.output_shape) != valid.rank or valid.output_shape[:2] != valid.input_shape[:2]:
             raise InvalidProblemError(
-                f"output_shape is {valid.output_shape}, must be that of the input, {valid.input_shape}, but for its spatial axes"
+                f"output_shape is {valid.output_shape}, must be that of the input, {valid.input_shape}, but for its "
+                "spatial axes"
             )
         return valid
 
@@ -122,8 +125,8 @@ class UpsampleNearest2dBackwardPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class PixelShuffleDescriptor(Descriptor):
-    """c, h and w are the extents of the smaller planes, of which there are c r^2; each pixel of the larger ones is one of
-    r x r.
+    """c, h and w are the extents of the smaller planes, of which there are c r^2: blocks of the larger ones are
+    r x r pixels.
     """
 
     n: int = descriptor.extent()

@@ -193,7 +193,9 @@ def _made(spec: Spec) -> Any:
         if number.name == "dtype" and number.default is not REQUIRED:
             lines.append(f"    dtype = default_dtype if dtype == {number.default!r} else dtype")
         if number.name in _SEQUENCES and "[]" in _type(spec, number):
-            lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, (int, float)) else {number.name}")
+            lines.append(
+                f"    {number.name} = [{number.name}] if isinstance({number.name}, (int, float)) else {number.name}"
+            )
     lines.append(f"    return operator({given})")
     chosen = next((number.default for number in spec.numbers if number.name == "dtype"), None)
     scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference's symbols of bilinear interpolation, which are functions beside the rows: against float64 matrices, both
-names, and what they refuse."""
+"""The reference's symbols of bilinear interpolation, which are functions beside the rows: against float64 matrices,
+both names, and what they refuse."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,9 @@ class Device:
 
     def call(self, name, *arguments):
         ffi = self.library.ffi
-        given = [ffi.cast("void*", a.pointer) if isinstance(a, Guarded) else ffi.NULL if a is None else a for a in arguments]
+        given = [
+            ffi.cast("void*", a.pointer) if isinstance(a, Guarded) else ffi.NULL if a is None else a for a in arguments
+        ]
         return getattr(self.library.lib, f"baracuda_kernels_{name}")(*given)
 
 

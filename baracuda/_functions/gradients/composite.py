@@ -129,7 +129,7 @@ def _bag_weights(call: Call, given: Given) -> Any:
     return call("embedding_bag_weights_backward", *arrays, **numbers)
 
 
-# --- attention ---------------------------------------------------------------------------------------------------------
+# --- attention --------------------------------------------------------------------------------------------------------
 
 
 def _tables(name: str) -> dict[str, CompositeGradient]:

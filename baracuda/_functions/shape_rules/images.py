@@ -86,7 +86,11 @@ def _channels_first(shape: Shape) -> Shape:
 
 def _view_channels_first(view: TensorRef) -> TensorRef:
     rank, first = len(view.shape), max(len(view.shape) - 3, 0)
-    strides = (view.strides[0] if rank == 4 else 0, view.strides[-1] if rank > 2 else 0, *view.strides[first : first + 2])
+    strides = (
+        view.strides[0] if rank == 4 else 0,
+        view.strides[-1] if rank > 2 else 0,
+        *view.strides[first : first + 2],
+    )
     shape = _channels_first(view.shape)
     return as_strided(view, shape, tuple([s if extent > 1 else 1 for s, extent in zip(strides, shape)]))
 

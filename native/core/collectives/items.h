@@ -18,8 +18,8 @@ namespace bk {
 template <class Job>
 Status run_items(const Launch& launch, int64_t items, int64_t bytes, const Job& job);
 
-// Quotients of numbers below 2^50 by a launch constant: a product in f64, whose error is below 1, and a correction. A division of
-// 64 bits would be a call on a GPU.
+// Quotients of numbers below 2^50 by a launch constant: a product in f64, whose error is below 1, and a correction. A division
+// of 64 bits would be a call on a GPU.
 struct WideDiv {
     int64_t divisor = 1;
     double inverse = 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling positions of an affine map in two or three dimensions, and the gradient of the map.
 //
-// grid[n, cell] = theta[n] (b, 1): b = (x, y) or (x, y, z) is the centre of the cell, (2 i + 1) / extent - 1 along each axis, or
-// 2 i / (extent - 1) - 1 with aligned corners, and 0 where the extent is 1 then.
+// grid[n, cell] = theta[n] (b, 1): b = (x, y) or (x, y, z) is the centre of the cell, (2 i + 1) / extent - 1 along each axis,
+// or 2 i / (extent - 1) - 1 with aligned corners, and 0 where the extent is 1 then.
 #pragma once
 
 #include <cstdint>
@@ -165,7 +165,8 @@ struct AffineGridBackward {
         BK_TRY(require_workspace(launch, workspace_size()));
         C* const partial = Carver(launch.workspace).take<C>(partials());
         const int64_t bytes = std::min(kCellsOfSlice, shape().cells().count()) * static_cast<int64_t>(sizeof(T));
-        BK_TRY(run_teams(launch, batch * rows() * slices(), bytes, AffineSliceJob<T>{dgrid, partial, shape().cells(), slices()}));
+        BK_TRY(
+            run_teams(launch, batch * rows() * slices(), bytes, AffineSliceJob<T>{dgrid, partial, shape().cells(), slices()}));
         return run_items(launch, elements, 64, AffineSumJob<T>{partial, dtheta, slices(), static_cast<int>(columns())});
     }
 

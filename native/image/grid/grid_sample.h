@@ -88,8 +88,8 @@ struct GridSampleJob {
                 }
             }
         }
-        T* const to =
-            y + own[0] * stride_y[0] + channel * stride_y[1] + own[2] * stride_y[2] + own[3] * stride_y[3] + own[4] * stride_y[4];
+        T* const to = y + own[0] * stride_y[0] + channel * stride_y[1] + own[2] * stride_y[2] + own[3] * stride_y[3] +
+                      own[4] * stride_y[4];
         for_lanes(lanes, [&](int lane) { to[lane * step_y] = narrow<T>(sum[lane]); });
     }
 };
@@ -132,8 +132,8 @@ struct GridGradientJob {
                 for (int i = 0; i < at[2].count; ++i) {
                     const int64_t z = at[0].index(k), row = at[1].index(j), column = at[2].index(i);
                     if (z < 0 || row < 0 || column < 0) continue;
-                    const C dot =
-                        product(gradient, x + own[0] * stride_x[0] + z * stride_x[2] + row * stride_x[3] + column * stride_x[4]);
+                    const C dot = product(
+                        gradient, x + own[0] * stride_x[0] + z * stride_x[2] + row * stride_x[3] + column * stride_x[4]);
                     const C of[3] = {at[0].weight(k), at[1].weight(j), at[2].weight(i)};
                     add(sum[0], at[2].slope(i) * of[0] * of[1], dot);
                     add(sum[1], at[1].slope(j) * of[0] * of[2], dot);
@@ -157,14 +157,14 @@ private:
 };
 
 template <class T>
-Status grid_gradient(const Launch& launch, const GridProblem& problem, bool accumulates, const T* dy, const T* x,
-                     const T* grid, T* dgrid) {
+Status grid_gradient(const Launch& launch, const GridProblem& problem, bool accumulates, const T* dy, const T* x, const T* grid,
+                     T* dgrid) {
     GridGradientJob<T> job{};
     job.dy = dy;
     job.x = x;
     job.dgrid = dgrid;
     job.points = PointReader<T>::of(problem, grid);
-    const int64_t(&e)[5] = problem.y.extent;
+    const int64_t (&e)[5] = problem.y.extent;
     job.split = ItemSplit<4>::of({e[0], e[2], e[3], e[4]});
     job.channels = e[1];
     copy_strides(problem.x, job.stride_x);

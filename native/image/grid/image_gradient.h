@@ -90,8 +90,8 @@ struct RecordSumJob {
             add_lanes(sum, lanes, weight[record],
                       image + point / extent_y[1] * stride_y[2] + point % extent_y[1] * stride_y[3] + x * stride_y[4], step_y);
         }
-        T* const to =
-            dx + own[0] * stride_x[0] + channel * stride_x[1] + own[2] * stride_x[2] + own[3] * stride_x[3] + own[4] * stride_x[4];
+        T* const to = dx + own[0] * stride_x[0] + channel * stride_x[1] + own[2] * stride_x[2] + own[3] * stride_x[3] +
+                      own[4] * stride_x[4];
         if (accumulates)
             for_lanes(lanes, [&](int lane) { to[lane * step_x] = narrow<T>(widen(to[lane * step_x]) + sum[lane]); });
         else
@@ -157,7 +157,8 @@ Status image_gradient(const Launch& launch, const GridProblem& problem, bool acc
         sum.taps = problem.taps();
         sum.points_of_image = problem.points();
         sum.accumulates = accumulates;
-        const int64_t bytes = kItemLanes * static_cast<int64_t>(sizeof(T)) * (2 + records / std::max<int64_t>(problem.cells(), 1));
+        const int64_t bytes =
+            kItemLanes * static_cast<int64_t>(sizeof(T)) * (2 + records / std::max<int64_t>(problem.cells(), 1));
         BK_TRY(run_items(launch, sum.items.split.items, bytes, sum));
     }
     return Status::kOk;

@@ -11,7 +11,8 @@
 
 namespace bk::image {
 
-// `images` equal shares of records, whose keys are those of the image or `keys`, which is no key. The caller fills key and value.
+// `images` equal shares of records, whose keys are those of the image or `keys`, which is no key. The caller fills key and
+// value.
 struct RecordSort {
     int64_t images, records, keys;  // records of an image; keys of all images
     uint32_t* key;

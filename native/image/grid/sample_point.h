@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling positions of grid_sample: from normalised coordinates to elements and weights along each axis.
 //
-// A coordinate g in [-1, 1] is at p = ((g + 1) extent - 1) / 2, or (g + 1) (extent - 1) / 2 with aligned corners. Padding applies
-// to p for linear and nearest sampling, and to the index of each of the four elements for cubic sampling, as in PyTorch. A
-// coordinate that is not finite has no elements with zero padding, and counts as 0 with others.
+// A coordinate g in [-1, 1] is at p = ((g + 1) extent - 1) / 2, or (g + 1) (extent - 1) / 2 with aligned corners. Padding
+// applies to p for linear and nearest sampling, and to the index of each of the four elements for cubic sampling, as in
+// PyTorch. A coordinate that is not finite has no elements with zero padding, and counts as 0 with others.
 #pragma once
 
 #include <cmath>

@@ -18,9 +18,9 @@ struct PlaneScatterJob {
 
     void operator()(int64_t plane) const {
         const int64_t channels = problem.x.extent[1], image = plane / channels, channel = plane % channels;
-        const int64_t(&e)[5] = problem.y.extent;
-        const int64_t(&sx)[5] = problem.x.stride;
-        const int64_t(&sy)[5] = problem.y.stride;
+        const int64_t (&e)[5] = problem.y.extent;
+        const int64_t (&sx)[5] = problem.x.stride;
+        const int64_t (&sy)[5] = problem.y.stride;
         T* const to = dx + image * sx[0] + channel * sx[1];
         const T* const from = dy + image * sy[0] + channel * sy[1];
         for (int64_t point = 0; point < problem.points(); ++point) {

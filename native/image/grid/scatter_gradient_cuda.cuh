@@ -26,8 +26,8 @@ struct AtomicScatterJob {
         const int64_t step_x = items.channels.step() * stride_x[1], step_y = items.channels.step() * stride_y[1];
         AxisPoint<C> at[3];
         points.read(((own[0] * extent_y[0] + own[2]) * extent_y[1] + own[3]) * extent_y[2] + own[4], at);
-        const T* const from =
-            dy + own[0] * stride_y[0] + channel * stride_y[1] + own[2] * stride_y[2] + own[3] * stride_y[3] + own[4] * stride_y[4];
+        const T* const from = dy + own[0] * stride_y[0] + channel * stride_y[1] + own[2] * stride_y[2] + own[3] * stride_y[3] +
+                              own[4] * stride_y[4];
         T* const image = dx + own[0] * stride_x[0] + channel * stride_x[1];
         for (int k = 0; k < at[0].count; ++k)
             for (int j = 0; j < at[1].count; ++j)

@@ -89,8 +89,7 @@ struct Interpolate {
     const int64_t* stride_y;
 
     Interpolation interpolation() const {
-        return {rank,          input_shape,   output_shape, {scale_z, scale_y, scale_x},
-                resample_mode, align_corners, antialias,    cubic_a};
+        return {rank, input_shape, output_shape, {scale_z, scale_y, scale_x}, resample_mode, align_corners, antialias, cubic_a};
     }
     Work work() const { return all_or_none(output_numel); }
     BK_COLD Status check() const {
@@ -125,8 +124,7 @@ struct InterpolateBackward {
     const int64_t* stride_dx;
 
     Interpolation interpolation() const {
-        return {rank,          input_shape,   output_shape, {scale_z, scale_y, scale_x},
-                resample_mode, align_corners, antialias,    cubic_a};
+        return {rank, input_shape, output_shape, {scale_z, scale_y, scale_x}, resample_mode, align_corners, antialias, cubic_a};
     }
     Work work() const {
         if (input_numel == 0) return Work::kNone;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pixel shuffle (Shi et al. 2016): [N, C r^2, H, W] <-> [N, C, H r, W r], big[n, c, h r + i, w r + j] = small[n, c r^2 + i r + j,
-// h, w]. Both directions are copies that permute axes.
+// Pixel shuffle (Shi et al. 2016): [N, C r^2, H, W] <-> [N, C, H r, W r], big[n, c, h r + i, w r + j] = small[n, c r^2 + i r +
+// j, h, w]. Both directions are copies that permute axes.
 #pragma once
 
 #include <cstdint>

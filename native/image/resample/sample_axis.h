@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interpolation along one axis as a banded matrix A: y[o] = sum over i of A[o, i] x[i].
 //
-// Output o lies at position p(o) = (o + 1/2) step - 1/2 of the input, or o step with aligned corners; computed in f64. Rows of A
-// have one nonzero entry (nearest), two (linear) or four (cubic convolution, Keys 1981, with parameter a), those outside of the
-// input added to that of the edge; or equal weights over the inputs that cell o overlaps (area). Both ends of a row's
+// Output o lies at position p(o) = (o + 1/2) step - 1/2 of the input, or o step with aligned corners; computed in f64. Rows of
+// A have one nonzero entry (nearest), two (linear) or four (cubic convolution, Keys 1981, with parameter a), those outside of
+// the input added to that of the edge; or equal weights over the inputs that cell o overlaps (area). Both ends of a row's
 // nonzero entries rise with o, so that columns have contiguous nonzero entries, too, and the gradient is a gather.
 #pragma once
 

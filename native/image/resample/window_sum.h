@@ -40,7 +40,7 @@ struct OutputItems {
 
     static OutputItems of(const ImageLayout& y) {
         OutputItems items;
-        const int64_t(&e)[5] = y.extent;
+        const int64_t (&e)[5] = y.extent;
         items.channels = LaneGroups::of(e[1], e[0] * e[2] * e[3] * e[4]);
         items.is_channels_last = y.is_channels_last();
         const int64_t groups = items.channels.groups;
@@ -95,8 +95,8 @@ struct WindowSumJob {
                 }
             }
         }
-        T* const to = y + at[0] * stride_y[0] + channel * stride_y[1] + at[2] * stride_y[2] + at[3] * stride_y[3] +
-                      at[4] * stride_y[4];
+        T* const to =
+            y + at[0] * stride_y[0] + channel * stride_y[1] + at[2] * stride_y[2] + at[3] * stride_y[3] + at[4] * stride_y[4];
         const int64_t step_y = items.channels.step() * stride_y[1];
         if (accumulates)
             for_lanes(lanes, [&](int lane) { to[lane * step_y] = narrow<T>(widen(to[lane * step_y]) + sum[lane]); });

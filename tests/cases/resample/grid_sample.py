@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """grid_sample with every mode and padding, its gradients, and the dense forms of the reference.
 
-The reference takes positions as the op's arithmetic gives them, f32 or f64: nearest elements and weights follow from them.
+The reference takes positions as the op's arithmetic gives them, f32 or f64: nearest elements and weights follow from
+them.
 """
 
 import itertools
@@ -119,7 +120,9 @@ def weight_of(weights):
 
 
 def blur_of(weights):
-    return math.prod([np.abs(w) + 0.5 * (w != 0) for w in weights[1:]], start=np.abs(weights[0]) + 0.5 * (weights[0] != 0))
+    return math.prod(
+        [np.abs(w) + 0.5 * (w != 0) for w in weights[1:]], start=np.abs(weights[0]) + 0.5 * (weights[0] != 0)
+    )
 
 
 def sample(of, x):
@@ -205,7 +208,8 @@ def host_and_scalars(shape, out, mode, padding, options, count):
 
 def forward(draw, shape, out, mode, padding, options, kind="normal", of_grid="normal"):
     large, host, scalars = host_and_scalars(shape, out, mode, padding, options, "output_numel")
-    host["stride_x"], host["stride_y"] = (strides_for(s, **options.get(k, {})) for s, k in ((shape, "x"), (large, "y")))
+    host["stride_x"] = strides_for(shape, **options.get("x", {}))
+    host["stride_y"] = strides_for(large, **options.get("y", {}))
     arrays = {"x": draw.floats(shape, kind, host["stride_x"]), "grid": positions(draw, shape[0], out, of_grid),
               "y": draw.output(large, host["stride_y"])}  # fmt: skip
     return Problem(scalars, arrays, host)
@@ -213,10 +217,13 @@ def forward(draw, shape, out, mode, padding, options, kind="normal", of_grid="no
 
 def backward(draw, shape, out, mode, padding, options, of_grid="normal", null=()):
     large, host, scalars = host_and_scalars(shape, out, mode, padding, options, "input_numel")
-    host["stride_dy"], host["stride_x"] = (strides_for(s, **options.get(k, {})) for s, k in ((large, "y"), (shape, "x")))
+    host["stride_dy"], host["stride_x"] = (
+        strides_for(s, **options.get(k, {})) for s, k in ((large, "y"), (shape, "x"))
+    )
     host["stride_dx"] = host["stride_x"]
     grid = positions(draw, shape[0], out, of_grid)
-    arrays = {"dy": draw.floats(large, "normal", host["stride_dy"]), "x": draw.floats(shape, "normal", host["stride_x"]),
+    arrays = {"dy": draw.floats(large, "normal", host["stride_dy"]), 
+              "x": draw.floats(shape, "normal", host["stride_x"]),
               "grid": grid, "dx": draw.output(shape, host["stride_dx"]), "dgrid": draw.output(grid.shape)}  # fmt: skip
     return Problem(scalars, arrays, host, null)
 
@@ -258,8 +265,10 @@ def bad(count, arrays, strides):
     yield Bad("extent_negative", 2, r"input_shape\[2\] is -3", host={"input_shape": (2, 3, -3, 7)}, can=2)
     yield Bad("other_channels", 2, r"output_shape\[1\] is 4", host={"output_shape": (2, 4, *large[2:])}, can=2)
     yield Bad("from_nothing", 2, r"input_shape\[3\] is 0", host={"input_shape": (*plain[:3], 0)}, can=2)
-    yield from (Bad(f"{m}_{v}", 2, rf"{m} is {v}", {m: v}, can=2)
-                for m, v in (("sample_mode", 3), ("padding_mode", -1), ("padding_mode", 3), ("align_corners", 2)))  # fmt: skip
+    yield from (
+        Bad(f"{m}_{v}", 2, rf"{m} is {v}", {m: v}, can=2)
+        for m, v in (("sample_mode", 3), ("padding_mode", -1), ("padding_mode", 3), ("align_corners", 2))
+    )
     yield from (Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays)
     yield from (Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays)
     yield from (Bad(f"far_{s}", 2, rf"{s}\[0\] is {2**61}", host={s: (2**61, 9, 1, 1)}, can=2) for s in strides)
@@ -355,7 +364,8 @@ CASES = (
             "no_positions": lambda d: backward(d, (2, 3, 5, 6), (0, 4), LINEAR, ZEROS, {}),
             "no_channels": lambda d: backward(d, (2, 0, 5, 6), (3, 4), LINEAR, ZEROS, {}),
         },
-        reference=reference_backward, tolerance=dict.fromkeys(("dx", "dgrid"), "pointwise"), plain="plain", large="large",
+        reference=reference_backward, plain="plain", large="large",
+        tolerance=dict.fromkeys(("dx", "dgrid"), "pointwise"),
         bad=(
             *bad("input_numel", ("dy", "x", "grid"), ("stride_dy", "stride_x", "stride_dx")),
             *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in ("dx", "dgrid")),

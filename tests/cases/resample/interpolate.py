@@ -108,7 +108,11 @@ def matrices_of(problem):
 
 def expected(of, x, mode):
     """What a sum of weighted elements is, with its error bound."""
-    if mode in (NEAREST, NEAREST_EXACT) and all((each.sum(1) == 1).all() for each in of) and x.shape[-1] == of[-1].shape[1]:
+    if (
+        mode in (NEAREST, NEAREST_EXACT)
+        and all((each.sum(1) == 1).all() for each in of)
+        and x.shape[-1] == of[-1].shape[1]
+    ):
         rows = [each.argmax(1) for each in of]
         return Expected(x[(slice(None), slice(None), *np.ix_(*rows))])
     summands = sum(int((each != 0).sum(1).max(initial=0)) for each in of)
@@ -165,7 +169,9 @@ def or_bytes(make, name, given):
 
     def problem(draw):
         shape, out, mode, options = given
-        return make(draw, shape, out, CUBIC if draw.dtype == "u8" and mode in FILTERS and mode != BOX else mode, options)
+        return make(
+            draw, shape, out, CUBIC if draw.dtype == "u8" and mode in FILTERS and mode != BOX else mode, options
+        )
 
     return problem
 

@@ -117,5 +117,5 @@ def is_identity(of):
 
 
 def blurred(matrices):
-    """Magnitudes for error bounds: weights have an absolute error, so that each that is read counts half a unit more."""
+    """Magnitudes for error bounds: weights have an absolute error, so that each that is read counts 1/2 more."""
     return [np.abs(each) + 0.5 * (each != 0) for each in matrices]

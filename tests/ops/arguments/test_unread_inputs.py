@@ -97,11 +97,15 @@ def test_null_for_what_is_read(library, op):
         for wanted in wanted_sets(reads):
             for name in {name for output in wanted for name in reads[output]}:
                 with tries(f"{sorted(wanted)}: {name}"):
-                    outcome = launch(library, op, problem, workspace=workspace_of(op), null=(set(reads) - wanted) | {name})
+                    outcome = launch(
+                        library, op, problem, workspace=workspace_of(op), null=(set(reads) - wanted) | {name}
+                    )
                     assert outcome.status == 2
                     assert outcome.text.startswith(f"{op}: {name} is NULL")
         with tries(first):
-            assert launch(library, op, problem, workspace=workspace_of(op), null={first}).text == f"{op}: {first} is NULL"
+            assert (
+                launch(library, op, problem, workspace=workspace_of(op), null={first}).text == f"{op}: {first} is NULL"
+            )
 
 
 @each_row([op for op in INSTANCES if not op.endswith("_strided")])

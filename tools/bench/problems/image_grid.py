@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""grid_sample and its gradients beside PyTorch's: feature maps at the positions of a small rotation, and at random ones."""
+"""grid_sample and its gradients beside PyTorch's: feature maps at random positions."""
 
 from __future__ import annotations
 

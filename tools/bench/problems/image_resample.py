@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interpolation, its gradient, and pixel shuffle, beside PyTorch's functions: feature maps that double, photographs that
-shrink, channels first and last."""
+"""Interpolation, its gradient, and pixel shuffle, beside PyTorch's functions: feature maps that double, photographs
+that shrink, channels first and last."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def weights(mode: int, antialias: bool, n: int, m: int, o: int) -> dict[int, flo
         return {o * n // m: 1.0}
     if mode == AREA:
         low, high = o * n // m, -(-(o + 1) * n // m)
-        return {i: 1 / (high - low) for i in range(low, high)}
-    kernel: Callable[[float], float] = (lambda d: max(0.0, 1 - abs(d))) if mode == LINEAR else (
-        lambda d: keys(d, -0.5 if antialias else -0.75)
+        return dict.fromkeys(range(low, high), 1 / (high - low))
+    kernel: Callable[[float], float] = (
+        (lambda d: max(0.0, 1 - abs(d))) if mode == LINEAR else (lambda d: keys(d, -0.5 if antialias else -0.75))
     )
     if antialias:
         stretch, middle = max(step, 1.0), (o + 0.5) * step
@@ -76,7 +76,8 @@ class Images:
     @property
     def scalars(self) -> dict[str, Any]:
         return {
-            "rank": 4, "input_shape": self.shape, "output_shape": self.result, "scale_z": 0.0, "scale_y": 0.0, "scale_x": 0.0,
+            "rank": 4, "input_shape": self.shape, "output_shape": self.result,
+            **dict.fromkeys(("scale_z", "scale_y", "scale_x"), 0.0),
             "resample_mode": self.mode, "align_corners": 0, "antialias": int(self.antialias),
             "cubic_a": -0.5 if self.antialias else -0.75,
         }  # fmt: skip
@@ -143,8 +144,9 @@ def bench(name: str, images: Images, dtypes: tuple[str, ...] = DTYPES, bounds: t
 
 def gradient(name: str, images: Images, bounds: tuple[Bound, ...] = ()) -> Bench:
     return Bench(
-        name=f"interpolate backward, {name}", row="interpolate_backward_{T}", dtypes=DTYPES, check=images.check_backward,
-        torch=(images.torch_backward,), scalars=images.scalars | {"input_numel": math.prod(images.shape)}, bounds=bounds,
+        name=f"interpolate backward, {name}", row="interpolate_backward_{T}", dtypes=DTYPES, bounds=bounds,
+        check=images.check_backward, torch=(images.torch_backward,),
+        scalars=images.scalars | {"input_numel": math.prod(images.shape)},
         arrays={"dy": images.operand(images.result, "normal"), "dx": images.operand(images.shape)},
     )  # fmt: skip
 
