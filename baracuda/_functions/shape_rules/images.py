@@ -159,15 +159,16 @@ def grid_sample(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, A
         raise InvalidProblemError(f"grid has shape {grid}, expected ({shown})")
     sampled = (*image[:2], *grid[1:-1])
     check_shape("dy", shapes.get("dy", sampled), sampled)
+    points = math.prod(grid[:-1])
     given = numbers["mode"]
     mode = member(SampleMode, "mode", _SAMPLE_ALIASES.get(given, given) if isinstance(given, str) else given)
     values = {
         "rank": len(image), "input_shape": image, "output_shape": sampled, "input_numel": math.prod(image),
-        "output_numel": math.prod(sampled), "points": math.prod(grid[:-1]), "coordinates": axes,
+        "output_numel": math.prod(sampled), "points": points, "coordinates": axes,
         "sample_mode": int(mode), "align_corners": as_flag("align_corners", numbers["align_corners"]),
         "padding_mode": int(member(SamplePadding, "padding_mode", numbers["padding_mode"])),
     }  # fmt: skip
-    flat = (values["points"], axes)
+    flat = (points, axes)
     extents = {"x": image, "dx": image, "y": sampled, "dy": sampled, "grid": flat, "dgrid": flat}
     results = extents | {"dgrid": grid}
     return CallMeta(

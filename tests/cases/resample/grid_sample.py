@@ -222,7 +222,7 @@ def backward(draw, shape, out, mode, padding, options, of_grid="normal", null=()
     )
     host["stride_dx"] = host["stride_x"]
     grid = positions(draw, shape[0], out, of_grid)
-    arrays = {"dy": draw.floats(large, "normal", host["stride_dy"]), 
+    arrays = {"dy": draw.floats(large, "normal", host["stride_dy"]),
               "x": draw.floats(shape, "normal", host["stride_x"]),
               "grid": grid, "dx": draw.output(shape, host["stride_dx"]), "dgrid": draw.output(grid.shape)}  # fmt: skip
     return Problem(scalars, arrays, host, null)
