@@ -35,7 +35,7 @@ struct AxisPoint {
     C scale;  // derivative of the position by the coordinate
     SampleOptions options;
 
-    BK_HD AxisPoint() = default;
+    AxisPoint() = default;
     BK_HD AxisPoint(C coordinate, int64_t axis_extent, const SampleOptions& given) : extent(axis_extent), options(given) {
         const C size = static_cast<C>(extent);
         scale = (given.align_corners ? size - C(1) : size) / C(2);
