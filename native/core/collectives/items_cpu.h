@@ -10,6 +10,7 @@
 namespace bk {
 
 constexpr int kItemLanes = 32;  // channels of an item
+constexpr int kCopyLanes = 4;   // of a copy between planes, which often share the sets of a cache of 8 ways
 constexpr bool kLanesAreAdjacent = true;
 constexpr int64_t kFewestItems = 1;
 

@@ -11,6 +11,7 @@ namespace bk {
 
 constexpr int kItemThreads = 256;
 constexpr int kItemLanes = 8;  // channels of an item
+constexpr int kCopyLanes = kItemLanes;
 constexpr bool kLanesAreAdjacent = false;
 constexpr int64_t kFewestItems = int64_t{1} << 17;  // a wave of an H200
 

@@ -38,11 +38,11 @@ struct OutputItems {
     LaneGroups channels;
     bool is_channels_last = false;
 
-    static OutputItems of(const ImageLayout& y) {
+    static OutputItems of(const ImageLayout& y, int64_t plane_lanes = kItemLanes) {
         OutputItems items;
         const int64_t (&e)[5] = y.extent;
-        items.channels = LaneGroups::of(e[1], e[0] * e[2] * e[3] * e[4]);
         items.is_channels_last = y.is_channels_last();
+        items.channels = LaneGroups::of(e[1], e[0] * e[2] * e[3] * e[4], items.is_channels_last ? kItemLanes : plane_lanes);
         const int64_t groups = items.channels.groups;
         if (items.is_channels_last)
             items.split = ItemSplit<5>::of({e[0], e[2], e[3], e[4], groups});
@@ -161,7 +161,7 @@ Status nearest(const Launch& launch, const SampleAxes& axes, const ImageLayout& 
     NearestJob<bits_t<T>> job{};
     job.x = reinterpret_cast<const bits_t<T>*>(x);
     job.y = reinterpret_cast<bits_t<T>*>(y);
-    job.items = OutputItems::of(y_layout);
+    job.items = OutputItems::of(y_layout, kCopyLanes);
     copy_strides(x_layout, job.stride_x);
     copy_strides(y_layout, job.stride_y);
     for (int d = 0; d < 3; ++d) job.axis[d] = axes.of[d];
