@@ -102,8 +102,11 @@ from baracuda.kinds import (
     RandomKind,
     ReduceKind,
     ReduceToOp,
+    ResampleMode,
     RotaryPairing,
     RoutingKind,
+    SampleMode,
+    SamplePadding,
     SamplerKind,
     SamplingKind,
     ScaleLayout,
@@ -316,6 +319,10 @@ _OPS = {
         "RopeApplyInterleavedBackward RopeTablesBackward"
     ),
     "rotary.positions": "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward",
+    "resampling": (
+        "Interpolate InterpolateBackward UpsampleNearest2d UpsampleNearest2dBackward PixelShuffle PixelUnshuffle"
+    ),
+    "grid_sampling": ("GridSample GridSampleBackward GridSample2d GridSample2dBackward AffineGrid AffineGridBackward"),
     "sampling": (
         "TopKTopPSampling PerRowSampling SpeculativeSampling TokenPenalty SampleTokens FilterTokens TypicalSampling "
         "ProcessLogits TokenPenaltyLists TokenBiasLists SpeculativeSample TreeSample"
@@ -540,6 +547,9 @@ __all__ = [
     "RandomKind",
     "ReduceKind",
     "ReduceToOp",
+    "ResampleMode",
+    "SampleMode",
+    "SamplePadding",
     "SegmentKind",
     "ShapeLayoutKind",
     "SoftmaxKind",

@@ -165,6 +165,8 @@ _ANNOTATIONS = {
     "interpolation": "str | QuantileInterpolation", "scoring": "str | ExpertScoring",
     "group_score": "str | ExpertGroupScore",
     "format": "str | int | GgufBlockFormat",
+    "resample_mode": "str | ResampleMode", "sample_mode": "str | SampleMode", "padding_mode": "str | SamplePadding",
+    "size": "int | Sequence[int] | None", "scale_factor": "float | Sequence[float] | None", "cubic_a": "float | None",
     "numel": "int | None", "book": "str | CodeBook",
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
@@ -341,6 +343,10 @@ _SHAPES = {
     "torch.Tensor.unfold gives them; a negative axis counts from the last.",
     "image_windows": "kernel_size, dilation, padding and stride have a number for each spatial axis, or one for all; "
     "output_size has the spatial extents of the images. With two spatial axes as torch.nn.functional.unfold and fold.",
+    "interpolate": "x is (N, C, L), (N, C, H, W) or (N, C, D, H, W), for resize (H, W), (H, W, C) or (N, H, W, C).",
+    "grid_sample": "x is (N, C, H, W) or (N, C, D, H, W), grid (N, H', W', 2) or (N, D', H', W', 3).",
+    "affine_grid": "theta is (N, 2, 3) or (N, 3, 4), a grid (N, H, W, 2) or (N, D, H, W, 3).",
+    "pixel_shuffle": "x has at least three axes.",
     "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements "
     "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",

@@ -451,9 +451,15 @@ class ImageKind(IntEnum):
     INTERPOLATE_LINEAR_1D_BACKWARD = 9
     INTERPOLATE_AREA_2D = 10
     INTERPOLATE_AREA_2D_BACKWARD = 11
+    INTERPOLATE = 12  # other modes and numbers of axes
+    INTERPOLATE_BACKWARD = 13
     GRID_SAMPLE_2D = 16
     GRID_SAMPLE_2D_BACKWARD = 17
     AFFINE_GRID_2D = 18
+    AFFINE_GRID_3D = 19
+    AFFINE_GRID_BACKWARD = 20
+    GRID_SAMPLE_3D = 21
+    GRID_SAMPLE_3D_BACKWARD = 22
     PIXEL_SHUFFLE = 24
     PIXEL_UNSHUFFLE = 25
     ROI_ALIGN = 32
@@ -461,6 +467,35 @@ class ImageKind(IntEnum):
     ROI_POOL = 34
     ROI_POOL_BACKWARD = 35
     NMS = 40
+
+
+class ResampleMode(IntEnum):
+    """Kernels of interpolation."""
+
+    NEAREST = 0
+    NEAREST_EXACT = 1
+    LINEAR = 2
+    CUBIC = 3
+    AREA = 4
+    LANCZOS = 5
+    BOX = 6
+    HAMMING = 7
+
+
+class SampleMode(IntEnum):
+    """Kernels of grid_sample."""
+
+    LINEAR = 0
+    NEAREST = 1
+    CUBIC = 2
+
+
+class SamplePadding(IntEnum):
+    """What grid_sample reads outside of an image."""
+
+    ZEROS = 0
+    BORDER = 1
+    REFLECTION = 2
 
 
 class RandomKind(IntEnum):

@@ -97,7 +97,10 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
 
 # Fields of a descriptor of every forward op; a gradient takes those of its op, or its own.
 EXAMPLES = {
-    "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
+    "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "AffineGrid": (2, 2, 3, 4),
+    "Interpolate": ((2, 3, 5, 7), (2, 3, 9, 4), bk.ResampleMode.LINEAR), "UpsampleNearest2d": (2, 3, 4, 5, 7, 6),
+    **dict.fromkeys(("PixelShuffle", "PixelUnshuffle"), (2, 3, 4, 5, 2)), "GridSample2d": (2, 3, 5, 7, 4, 6),
+    "GridSample": ((2, 3, 5, 7), (2, 3, 4, 6)), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "Embedding": (10, 4, 7), "EmbeddingRenorm": (10, 4, 7, 1.0), "EmbeddingBagLastOffset": (10, 4, 3, 7, SUM),

@@ -125,7 +125,7 @@ class Row:
     batch_invariant: str
     is_apart: bool  # no output may be an input
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
-    accumulates: str  # the output that is added to
+    accumulates: str  # the outputs that are added to, separated by spaces
     leaves: dict[str, str]  # outputs of which some elements are not written -> the output that counts their rows
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> (extent, inclusive, sorted, other valid value)
     doc: str

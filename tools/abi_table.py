@@ -72,7 +72,7 @@ batch_invariant  whether the bits of a result row depend on that row's inputs al
 in_place       the inputs, of equal layout and element size, that an output may be, `y: cond a b`; or no: none. By
                default they are the inputs with its extents (a loss's results are as many as its elements) and its
                dtype, which may differ for a pointwise op. Any other overlap is status 2
-accumulates    the output that the op adds to; others are overwritten
+accumulates    the outputs that the op adds to; others are overwritten
 leaves         outputs with elements that are not written, one per line: `out`, for bad indices, or `out behind
                counter`, for rows from the count in counter on. A function on arrays clears such an output, or trims it
                if it can read counter
@@ -492,8 +492,9 @@ class Section:
         checked = tuple(by_name[name]._replace(dtype=dtype or by_name[name].dtype) for dtype, _, name in taken)
         sized = section.get("workspace_size", "").split() or [p.name for p in params if not p.is_pointer]
         accumulates = section.get("accumulates", "")
-        if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
-            raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
+        for name in accumulates.split():
+            if getattr(by_name.get(name), "direction", "") != "inout":
+                raise TableError(f"accumulates: {name!r} is no `inout` parameter")
         leaves = parse_leaves(section.get("leaves", ""), params)
 
         functions = self.functions(params)

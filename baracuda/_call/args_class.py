@@ -111,6 +111,6 @@ def _annotation(listed: Param | None, may_lack: bool) -> Any:
 def _doc(plan: type[Plan], ops: Sequence[Op]) -> str | None:
     """The plan's docstring, and notes on outputs that accumulate."""
     own = inspect.cleandoc(plan.__dict__.get("__doc__") or "")
-    added = dict.fromkeys(f"{field_of(plan, op, op.row.accumulates)} is added to" for op in ops if op.row.accumulates)
+    added = dict.fromkeys(f"{field_of(plan, op, out)} is added to" for op in ops for out in op.row.accumulates.split())
     notes = [f"{note}: clear it first to have the sums alone." for note in added if note not in own]
     return "\n\n".join(filter(None, (own, *notes))) or None

@@ -133,8 +133,7 @@ def _meaning(row: Row, function: str, param: Param) -> str:
 def _promises(row: Row) -> str:
     parts = [guarantee(row).partition(",")[0]]
     parts += [f"{out} may be {' or '.join(inputs)}" for out, inputs in row.in_place.items() if inputs]
-    if row.accumulates:
-        parts.append(f"{row.accumulates} is added to")
+    parts += [f"{out} is added to" for out in row.accumulates.split()]
     if row.workspace:
         parts.append(f"workspace: {row.workspace}")
     return "; ".join(parts) + "."

@@ -78,6 +78,8 @@ PLAN_ONLY = (
     "mmvq",  # quantized_matmul takes any format, dtype and number of rows
     "dequantize_{F}",  # dequantize_blocks takes any format and dtype
     "reduce_{F}_backward_{T} moments",  # one axis only
+    "upsample_nearest_2d",  # interpolate takes any layout
+    "grid_sample_2d",  # grid_sample has options, and overwrites gradients
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUIO]\}")

@@ -209,9 +209,27 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "BCE_WITH_LOGITS": "binary cross entropy of sigmoid(x)",
         "FUSED_LINEAR_CROSS_ENTROPY": "cross entropy of a product that is not kept",
     },
-    "ImageKind": {"NMS": "boxes without those that overlap a better one", "ROI_ALIGN": "means of sampled regions",
-                  "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
-                  "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid"},
+    "ImageKind": {
+        "NMS": "boxes without those that overlap a better one", "ROI_ALIGN": "means of sampled regions",
+        "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
+        "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid",
+        "GRID_SAMPLE_3D": "values of volumes at positions of a grid", "INTERPOLATE": "images of another size",
+        "AFFINE_GRID_3D": "positions of an affine map of volumes", "AFFINE_GRID_BACKWARD": "gradient of an affine map",
+    },
+    "ResampleMode": {
+        "NEAREST": "the element at the lower end of an output's cell",
+        "NEAREST_EXACT": "the element at the centre of an output's cell", "LINEAR": "two neighbours along each axis",
+        "CUBIC": "four neighbours along each axis", "AREA": "the mean of an output's cell",
+        "LANCZOS": "a windowed sinc of three lobes", "BOX": "a box as wide as an output's cell",
+        "HAMMING": "a sinc in Hamming's window",
+    },
+    "SampleMode": {
+        "LINEAR": "two neighbours along each axis", "NEAREST": "the nearest element",
+        "CUBIC": "four neighbours along each axis",
+    },
+    "SamplePadding": {
+        "ZEROS": "zeros", "BORDER": "the nearest edge", "REFLECTION": "the image, mirrored at its edges",
+    },
 }  # fmt: skip
 # Prefixes of the names of an enumeration's ops.
 _PREFIXES = {

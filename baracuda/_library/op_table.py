@@ -80,7 +80,7 @@ class Row:
     saves: Mapping[str, str]  # function -> the forward's operand that `saved` is, x or y; empty without a `saved`
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
     in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may alias, with equal strides
-    accumulates: str  # the output that the op adds to; empty: all are overwritten
+    accumulates: str  # the outputs that the op adds to, separated by spaces; others are overwritten
     leaves: Mapping[str, str]  # outputs written in part -> the output that counts their rows, or ""
     is_bare: bool  # `_run` takes no workspace
     # (gradient function, ((its number, "" or "-" or "inverse", our number), ...)) for that of `calls`; or empty

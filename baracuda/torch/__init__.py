@@ -43,11 +43,13 @@ _TYPES = {
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
+    **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
+    "scale_factor": "float[]?", "cubic_a": "float?", "depth": "SymInt",
     "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling"), "str"),
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.
 _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
-            "stride", "output_size")  # fmt: skip
+            "stride", "output_size", "scale_factor")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -191,7 +193,9 @@ def _made(spec: Spec) -> Any:
         if number.name == "dtype" and number.default is not REQUIRED:
             lines.append(f"    dtype = default_dtype if dtype == {number.default!r} else dtype")
         if number.name in _SEQUENCES and "[]" in _type(spec, number):
-            lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
+            lines.append(
+                f"    {number.name} = [{number.name}] if isinstance({number.name}, (int, float)) else {number.name}"
+            )
     lines.append(f"    return operator({given})")
     chosen = next((number.default for number in spec.numbers if number.name == "dtype"), None)
     scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted}

@@ -34,6 +34,9 @@ MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 SEARCHES = {name for name, spec in CALLED.items() if spec.layout in ("searchsorted", "unique_runs", "unique")}
 # tests/quantize has theirs: the problems of the cases have C's shapes, which are not those of the functions
 QUANTIZING = {name for name, spec in CALLED.items() if spec.layout.startswith("quantize") or "integer" in spec.layout}
+# test_images.py tests these: arguments of the functions have other shapes than C's operands
+IMAGES = {name for name, spec in CALLED.items() if spec.layout in ("interpolate", "grid_sample", "affine_grid",
+                                                                   "pixel_shuffle", "named")}  # fmt: skip
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.
@@ -207,7 +210,7 @@ def is_of(spec, problem):
                for name, text in spec.fixed.items() if not (name == "num_groups" and text == "1"))  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED - SEARCHES - QUANTIZING))
+@pytest.mark.parametrize("name", sorted(set(CALLED) - set(PRODUCTS) - ROTARY - MOVED - SEARCHES - QUANTIZING - IMAGES))
 def test_problems_of_the_cases(name):
     """Each problem, of each row of the function, is called twice: the second call only fills in addresses."""
     whole = CALLED[name]

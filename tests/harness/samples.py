@@ -127,6 +127,15 @@ _OF_TOKENS = (
 _MAXIMA = dict.fromkeys(("absmax", "absmax_codes", "absmax_outer", "absmax_offset"), (1,)) | {"absmax_map": (256,)}
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
+    "affine_grid_backward": ({"dy": (2, 3, 2, 2)}, {"height": 3, "width": 2}),
+    "interpolate": ({"x": (2, 3, 5, 4)}, {"size": [7, 6], "mode": "linear"}),
+    "interpolate_backward": ({"dy": (2, 3, 7, 6), "x": (2, 3, 5, 4)}, {"mode": "linear"}),
+    "resize": ({"x": (2, 5, 4, 3)}, {"size": [3, 6]}),
+    "resize_backward": ({"dy": (2, 3, 6, 3), "x": (2, 5, 4, 3)}, {}),
+    "grid_sample": ({"x": (2, 3, 5, 4), "grid": (2, 3, 4, 2)}, {}),
+    "grid_sample_backward": ({"dy": (2, 3, 3, 4), "x": (2, 3, 5, 4), "grid": (2, 3, 4, 2)}, {}),
+    "pixel_shuffle": ({"x": (2, 8, 3, 2)}, {}),
+    "pixel_unshuffle": ({"x": (2, 2, 6, 4)}, {}),
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
     "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
     **dict.fromkeys(("unfold", "unfold_backward"), ({}, {"axis": 1, "size": 3})),

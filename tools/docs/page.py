@@ -224,8 +224,7 @@ def promises(row: Row, function: str) -> list[str]:
             said.append(f"`{out}` may be {listed(inputs)}.")
     if row.is_apart:
         said.append("No output may be an input.")
-    if row.accumulates:
-        said.append(f"`{row.accumulates}` is added to; clear it first to have the result alone.")
+    said += [f"`{out}` is added to; clear it first to have the result alone." for out in row.accumulates.split()]
     if row.workspace:
         said.append(f"Workspace: {row.workspace}.")
     reads = row.reads.get(function)

@@ -129,7 +129,7 @@ def _bag_weights(call: Call, given: Given) -> Any:
     return call("embedding_bag_weights_backward", *arrays, **numbers)
 
 
-# --- attention and images ---------------------------------------------------------------------------------------------
+# --- attention --------------------------------------------------------------------------------------------------------
 
 
 def _tables(name: str) -> dict[str, CompositeGradient]:
@@ -151,19 +151,6 @@ def _tables(name: str) -> dict[str, CompositeGradient]:
         return table
 
     return {which: CompositeGradient(of(which), ("x", which)) for which in ("cos", "sin")}
-
-
-def _affine_grid(call: Call, given: Given) -> Any:
-    """dtheta = dy^T times the cell centres (x, y, 1); the centres are the grid of the identity map."""
-    dy, theta = given["dy"], given["theta"]
-    cells = given["height"] * given["width"]
-    iota = _iota(call, theta[:1] if theta.shape[0] else dy.reshape(-1)[:0]).reshape(-1)
-    if not theta.shape[0] or not cells:
-        return _zeros(call, theta)
-    identity = call("cast", (iota == 1) | (iota == 5), dy.dtype).reshape(1, 2, 3)
-    centres = call("affine_grid", identity, given["height"], given["width"]).reshape(cells, 2)
-    of_cells = dy.reshape(-1, cells, 2).mT
-    return call("concat", call("matmul", of_cells, centres), of_cells.sum(-1)[..., None], axis=-1)
 
 
 # --- targets of losses ------------------------------------------------------------------------------------------------
@@ -306,7 +293,6 @@ def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> CompositeGrad
 # Functions without a gradient row -> composite gradients by argument.
 COMPOSITE_GRADIENTS: dict[str, dict[str, CompositeGradient]] = {
     "affine": {"x": CompositeGradient(lambda call, given: call("affine", given["dy"], given["scale"]))},
-    "affine_grid": {"theta": CompositeGradient(_affine_grid, ("theta",))},
     "index_add": {"x": CompositeGradient(_index_add, ("index",))},
     "scatter_add": {"x": CompositeGradient(_scatter_add, ("index",))},
     "scatter_reduce": {"x": CompositeGradient(_scatter_reduce, ("x", "index", "y"))},

@@ -144,6 +144,14 @@ _OF_DY: dict[str, Callable[[Sequence[int]], Any]] = {
 }  # fmt: skip
 
 
+def _image_size(name: str, shape: Sequence[int], values: Mapping[str, Any]) -> list[int] | None:
+    """The spatial extents of dy, unless a factor tells them."""
+    if values.get("scale_factor") is not None:
+        return None
+    first = max(len(shape) - 3, 0)
+    return list(shape[2:] if name == "interpolate" else shape[first : first + 2])
+
+
 @functools.cache
 def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any] | None:
     """The derivative by dy of a gradient that is linear in dy alone: a call of the function itself.
@@ -171,6 +179,8 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
         shape = given["shape of dy"]
         values = {n: given[n] for n in known if n in given}
         values |= {a.name: _OF_DY[a.name](shape) for a in others if a.name in _OF_DY and a.name not in known}
+        if function.name in ("interpolate", "resize"):
+            values["size"] = _image_size(function.name, shape, values)
         values |= {n: grads[at] for n, at in found.given.items()}
         positional = [values.get(a.name, a.default) for a in function.positional]
         options = {n.name: values[n.name] for n in function.numbers if n.default is not REQUIRED and n.name in values}

@@ -36,6 +36,7 @@ from baracuda._functions.shape_rules import (
     experts,
     float_codes,
     gemm,
+    images,
     indexing,
     losses,
     normalization,
@@ -285,6 +286,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
+    "interpolate": images.interpolate, "grid_sample": images.grid_sample, "affine_grid": images.affine_grid,
+    "pixel_shuffle": images.pixel_shuffle,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 

@@ -57,6 +57,7 @@ def test_optional_arguments_left_out(name):
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.requires_grad_(argument.name in known_to(name))
         given = {"dtype": numbers["dtype"]} if "dtype" in numbers else {}
+        given |= {"size": numbers["size"]} if name == "interpolate" else {}  # it, or a factor, has to be given
         results = listed(getattr(module, name)(*values, **given))
         recorded = [each for each in results if each.requires_grad]
         assert bool(recorded) == any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
@@ -82,7 +83,7 @@ REVERSE_ONLY = {
     "cumprod", "exclusive_cumprod", "logcumsumexp", "exclusive_logcumsumexp", "scatter_reduce",
     "gumbel_softmax_seeded", "weight_norm", "weight_norm_forward", "l2_normalize_forward", "batch_norm_inference",
     *[f"{form}{name}{end}" for form in ("", "exclusive_") for name in ("cummax", "cummin") for end in ("", "_indices")],
-    "var_mean", "std_mean", "embedding_bag_max",
+    "var_mean", "std_mean", "embedding_bag_max", "grid_sample",
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],

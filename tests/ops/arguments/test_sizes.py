@@ -25,7 +25,7 @@ MULTIPLES = (
 STRIDED = [
     op for op, (row, _) in OPS.items()
     if any(p.direction == "host" for p in row.problem) and any(p.role == "rank" for p in row.problem)
-    and not op.startswith(("im2col", "col2im"))
+    and not op.startswith(("im2col", "col2im", "interpolate", "grid_sample"))
 ]  # fmt: skip
 FLAT = [
     op for op, (row, _) in OPS.items()

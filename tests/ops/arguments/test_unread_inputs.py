@@ -40,6 +40,11 @@ def reads_of(op):
     return row.reads.get(slots.get("F", ""), {name: tuple(inputs) for name in outputs}), inputs
 
 
+def workspace_of(op):
+    """A workspace for rows that need one, and none for others."""
+    return "full" if OPS[op][0].workspace.startswith("needed: ") else None
+
+
 def problems_of(op):
     """The plain problem; for a strided row one whose operands have different layouts, and sums."""
     row, slots = OPS[op]
@@ -76,8 +81,8 @@ def test_null_for_what_is_not_read(library, op):
             with tries(f"{sorted(wanted)}"):
                 unwanted = set(reads) - wanted
                 unread = set(inputs) - {name for output in wanted for name in reads[output]}
-                whole = launch(library, op, problem, null=unwanted)
-                partial = launch(library, op, problem, null=unwanted | unread)
+                whole = launch(library, op, problem, workspace=workspace_of(op), null=unwanted)
+                partial = launch(library, op, problem, workspace=workspace_of(op), null=unwanted | unread)
                 assert (whole.status, partial.status) == (0, 0), partial.text
                 for name in wanted:
                     assert (whole.bits[name] == partial.bits[name]).all(), name
@@ -92,11 +97,15 @@ def test_null_for_what_is_read(library, op):
         for wanted in wanted_sets(reads):
             for name in {name for output in wanted for name in reads[output]}:
                 with tries(f"{sorted(wanted)}: {name}"):
-                    outcome = launch(library, op, problem, null=(set(reads) - wanted) | {name})
+                    outcome = launch(
+                        library, op, problem, workspace=workspace_of(op), null=(set(reads) - wanted) | {name}
+                    )
                     assert outcome.status == 2
                     assert outcome.text.startswith(f"{op}: {name} is NULL")
         with tries(first):
-            assert launch(library, op, problem, null={first}).text == f"{op}: {first} is NULL"
+            assert (
+                launch(library, op, problem, workspace=workspace_of(op), null={first}).text == f"{op}: {first} is NULL"
+            )
 
 
 @each_row([op for op in INSTANCES if not op.endswith("_strided")])
@@ -108,11 +117,11 @@ def test_what_is_said_to_be_read_matters(library, op):
     names = [name for name in ("n1000", "wide", "special", "plain") if name in case.problems]
     differs = {(output, name): False for output in reads for name in inputs}
     for problem in (case.problems[name](Draw(slots, name)) for name in names):
-        before = launch(library, op, problem)
+        before = launch(library, op, problem, workspace=workspace_of(op))
         for name in inputs:
             array = problem.arrays[name]
             values, array.values = array.values, np.roll(array.values, 1, -1) * -1
-            after = launch(library, op, problem)
+            after = launch(library, op, problem, workspace=workspace_of(op))
             array.values = values
             for output in reads:
                 differs[output, name] |= bool((before.bits[output] != after.bits[output]).any())

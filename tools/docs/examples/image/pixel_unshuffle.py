@@ -1,0 +1,13 @@
+# %% Function
+import numpy as np
+
+import baracuda as bk
+
+x = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4)
+print(bk.pixel_unshuffle(x, 2))
+
+# %% Plan
+y = bk.empty((1, 4, 1, 2), bk.f32)
+plan = bk.PixelUnshufflePlan.select(None, bk.PixelUnshuffleDescriptor(1, 1, 1, 2, 2, element=bk.f32))
+plan.run(None, None, bk.PixelUnshuffleArgs(input=bk.upload(x), output=y))
+print(bk.download(y))
