@@ -237,6 +237,7 @@ _OPS = {
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
     "image": "AffineGrid2d",
+    "boxes": "RoiAlign RoiAlignBackward RoiPool RoiPoolBackward Nms BatchedNms BoxIou",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
     ),

@@ -169,7 +169,7 @@ _ANNOTATIONS = {
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
-    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
+    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size", "pooled_h"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -366,6 +366,9 @@ _SHAPES = {
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
+    "regions": "output_size is (height, width), or one number for both.",
+    "nms": "indices are i64, count is i32 of one element.",
+    "box_pairs": "The result is (rows, columns).",
     "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",

@@ -439,6 +439,8 @@ class AttentionKind(IntEnum):
 
 
 class ImageKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     INTERPOLATE_BILINEAR_2D = 0
     INTERPOLATE_BILINEAR_2D_BACKWARD = 1
     INTERPOLATE_NEAREST_2D = 2
@@ -461,6 +463,7 @@ class ImageKind(IntEnum):
     ROI_POOL = 34
     ROI_POOL_BACKWARD = 35
     NMS = 40
+    BOX_IOU = 240
 
 
 class RandomKind(IntEnum):

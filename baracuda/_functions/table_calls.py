@@ -47,6 +47,7 @@ _RULE_PARAMETERS = {
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
     "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
     "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
+    "regions": ("num_rois", "rois"), "nms": ("num_boxes", "scores"), "box_pairs": ("boxes1", "boxes2"),
 }  # fmt: skip
 
 

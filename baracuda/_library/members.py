@@ -211,7 +211,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     },
     "ImageKind": {"NMS": "boxes without those that overlap a better one", "ROI_ALIGN": "means of sampled regions",
                   "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
-                  "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid"},
+                  "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid",
+                  "BOX_IOU": "intersection over union of each pair of boxes"},
 }  # fmt: skip
 # Prefixes of the names of an enumeration's ops.
 _PREFIXES = {

@@ -43,6 +43,7 @@ from baracuda._functions.shape_rules import (
     quantizing,
     random,
     reductions,
+    regions,
     rotary,
     searching,
     serving,
@@ -285,6 +286,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
+    "regions": regions.by_extents, "nms": _named, "box_pairs": _named,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
