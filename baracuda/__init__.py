@@ -72,6 +72,7 @@ from baracuda.kinds import (
     BinaryCmpKind,
     BinaryKind,
     CodeBook,
+    ColorConversion,
     CrossEntropyTargetKind,
     DenseLayout,
     DynamicRangeMode,
@@ -238,6 +239,8 @@ _OPS = {
     "experts.products": "Moe",
     "image": "AffineGrid2d",
     "boxes": "RoiAlign RoiAlignBackward RoiPool RoiPoolBackward Nms BatchedNms BoxIou",
+    "deform": "DeformColumns DeformColumnsBackward",
+    "pixels": "PixelsToPlanes PlanesToPixels ConvertColor Nv12ToRgb",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
     ),
@@ -384,6 +387,7 @@ _LAZY |= dict.fromkeys(
     "attention.functions",
 )
 _LAZY["moe"] = "experts.functions"
+_LAZY["deform_conv2d"] = "deform"
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",
@@ -484,6 +488,7 @@ __all__ = [
     "BinaryCmpKind",
     "BinaryKind",
     "CodeBook",
+    "ColorConversion",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",

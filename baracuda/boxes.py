@@ -54,7 +54,7 @@ class RoiAlignDescriptor(_RegionDescriptor):
 
 
 class RoiAlignPlan(_BoxPlan):
-    """input is (batch, channels, height, width), rois (num_rois, 5), output (num_rois, channels, pooled_h, pooled_w)."""
+    """input is (batch, channels, height, width), rois (num_rois, 5), and output has the bins of each region."""
 
     __slots__ = ()
     op = "roi_align_{T}"

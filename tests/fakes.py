@@ -97,8 +97,12 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
 
 # Fields of a descriptor of every forward op; a gradient takes those of its op, or its own.
 EXAMPLES = {
-    "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "RoiAlign": (2, 3, 8, 9, 4, 2, 5), "RoiPool": (2, 3, 8, 9, 4, 2, 5),
-    "Nms": (7, 0.5), "BatchedNms": (7, 0.5), "BoxIou": (3, 4), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
+    "Affine": (SHAPE, 2), "AffineGrid2d": (2, 3, 4), "RoiAlign": (2, 3, 8, 9, 4, 2, 5),
+    "RoiPool": (2, 3, 8, 9, 4, 2, 5),
+    "Nms": (7, 0.5), "BatchedNms": (7, 0.5), "BoxIou": (3, 4),
+    "DeformColumns": (2, 4, 6, 7, 3, 2, 4, 6), "PixelsToPlanes": (2, 5, 6, 3, 4, 4),
+    "PlanesToPixels": (2, 3, 4, 5), "Nv12ToRgb": (2, 4, 6),
+    "ConvertColor": (bk.ColorConversion.RGB_TO_HSV, 2, 6), "Alibi": (2, 3, 4, 5), "Binary": (bk.BinaryKind.ADD, SHAPE),
     "BinaryBackward": (bk.BinaryKind.MUL, SHAPE), "BinaryCmp": (bk.BinaryCmpKind.EQ, SHAPE),
     "BinaryParam": (LERP, SHAPE, 0.5), "Cast": (SHAPE, bk.f16), "CastSubByte": (SHAPE, bk.s4),
     "Embedding": (10, 4, 7), "EmbeddingRenorm": (10, 4, 7, 1.0), "EmbeddingBagLastOffset": (10, 4, 3, 7, SUM),

@@ -141,6 +141,7 @@ def zero_padding(shape: Sequence[int], whole: Sequence[int]) -> list[tuple[int, 
 # Numbers of a function that its gradient lacks: they follow from the shape of dy.
 _OF_DY: dict[str, Callable[[Sequence[int]], Any]] = {
     "num_segments": lambda shape: shape[0], "max_selected": math.prod, "size": list,
+    "output_size": lambda shape: list(shape[2:]),
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ from baracuda._functions.shape_rules import (
     bags,
     blocks,
     copies,
+    deform,
     experts,
     float_codes,
     gemm,
@@ -40,6 +41,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    pixels,
     quantizing,
     random,
     reductions,
@@ -61,6 +63,7 @@ from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import (
     CodeBook,
+    ColorConversion,
     EmbeddingBagMode,
     ExpertGroupScore,
     ExpertScoring,
@@ -287,6 +290,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
     "regions": regions.by_extents, "nms": _named, "box_pairs": _named,
+    "pixels_to_planes": pixels.to_planes, "planes_to_pixels": pixels.to_pixels, "colors": pixels.colors,
+    "frames": pixels.frames, "deform_columns": deform.columns,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
@@ -357,6 +362,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
     "scoring": functools.partial(_enum_value, ExpertScoring),
     "group_score": functools.partial(_enum_value, ExpertGroupScore),
+    "color_code": functools.partial(_enum_value, ColorConversion),
 }  # fmt: skip
 
 

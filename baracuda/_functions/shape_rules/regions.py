@@ -48,8 +48,6 @@ def _read(name: str, have: Shape, words: list[str], values: dict[str, Any]) -> N
     """Takes the extents of an array, which must be those of earlier ones."""
     wanted = [int(word) if word.isdigit() else values.get(word) for word in words]
     if len(have) != len(words) or any(w is not None and w != h for w, h in zip(wanted, have)):
-        shown = ", ".join(
-            word if w is None or word.isdigit() else f"{word} = {w}" for word, w in zip(words, wanted)
-        )
+        shown = ", ".join(word if w is None or word.isdigit() else f"{word} = {w}" for word, w in zip(words, wanted))
         raise InvalidProblemError(f"{name} has shape {have}, expected ({shown})")
     values |= {word: extent for word, extent in zip(words, have) if not word.isdigit()}

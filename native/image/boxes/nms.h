@@ -2,12 +2,12 @@
 // Non-maximum suppression: of boxes in falling order of scores each is kept unless a kept one of its class overlaps it by more
 // than the threshold.
 //
-// GPU: strips of kStrip boxes. Of a strip, a bit matrix has the pairs that overlap (as in torchvision's op), one block decides in
-// order which boxes stay, and then all later boxes are tested with those of the strip at once. The number of launches follows
-// from the number of boxes, so that nothing is read by the host. CPU: each box against the kept ones of its class.
+// GPU: panels of kPanel boxes. Of a panel, a bit matrix has the pairs that overlap (as in torchvision's op), one block decides
+// in order which boxes stay, and then all later boxes are tested with those of the panel at once. The number of launches
+// follows from the number of boxes, so that nothing is read by the host. CPU: each box against the kept ones of its class.
 //
-// Scores of one value keep their order, and NaN is above all, as in a stable falling sort. A box with NaN neither suppresses nor
-// is suppressed.
+// Scores of one value keep their order, and NaN is above all, as in a stable falling sort. A box with NaN neither suppresses
+// nor is suppressed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace bk::boxes {
 
-constexpr int64_t kStrip = 1024;
+constexpr int64_t kPanel = 1024;
 
 // Boxes in falling order, and where the kept ones go. Of the arrays of results either may be null.
 template <class C>
@@ -178,10 +178,10 @@ struct BatchedNms {
         using Job = GatherBoxesJob<T, I>;
         BK_TRY(run_teams(launch, ceil_div<int64_t>(num_boxes, Job::kBoxes), int64_t{1} << 12,
                          Job{num_boxes, boxes, classes, memory.order, memory.own.box, group}));
-        return suppress(launch,
-                        SortedBoxes<C>{num_boxes, static_cast<C>(iou_thresh), memory.own.box, group, memory.order, nullptr,
-                                       indices, count},
-                        memory.own.scratch);
+        return suppress(
+            launch,
+            SortedBoxes<C>{num_boxes, static_cast<C>(iou_thresh), memory.own.box, group, memory.order, nullptr, indices, count},
+            memory.own.scratch);
     }
 };
 

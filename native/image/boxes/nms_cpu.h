@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suppression on the CPU: each box against the kept ones of its class, which are stored by coordinate so that compilers vectorise
-// the test.
+// Suppression on the CPU: each box against the kept ones of its class, which are stored by coordinate so that compilers
+// vectorise the test.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace bk::boxes {
 template <class C>
 struct NmsScratch {
     static constexpr int64_t kLanes = 32;
-    C* kept[5];          // x1, y1, x2, y2 and area of kept boxes of a class
-    int32_t* by_class;   // positions, class by class
-    uint8_t* is_kept;    // by position, if there are classes
+    C* kept[5];         // x1, y1, x2, y2 and area of kept boxes of a class
+    int32_t* by_class;  // positions, class by class
+    uint8_t* is_kept;   // by position, if there are classes
 
     static NmsScratch carve(Carver* carver, int64_t count, bool has_classes) {
         NmsScratch made{};

@@ -317,9 +317,7 @@ struct RoiAlignFields {
     int32_t sampling_ratio, aligned;
 
     RoiShape shape() const { return {batch, channels, height, width, num_rois, pooled_h, pooled_w}; }
-    AlignRule<compute_t<T>> rule() const {
-        return {static_cast<compute_t<T>>(spatial_scale), sampling_ratio, aligned != 0};
-    }
+    AlignRule<compute_t<T>> rule() const { return {static_cast<compute_t<T>>(spatial_scale), sampling_ratio, aligned != 0}; }
     Status check() const { return shape().check(); }
 };
 

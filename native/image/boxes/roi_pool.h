@@ -7,8 +7,8 @@
 // the first NaN before it. argmax is y * width + x; a bin without cells is 0, its argmax -1, as are those of a region whose
 // corners are not finite.
 //
-// Backward, a team has a plane of an image, and takes gradients in order of regions and bins, as many at once as it has threads:
-// of equal cells the first thread adds all. No atomics.
+// Backward, a team has a plane of an image, and takes gradients in order of regions and bins, as many at once as it has
+// threads: of equal cells the first thread adds all. No atomics.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,7 @@ struct PoolAxis {
         bin = (size > C(1) ? size : C(1)) / static_cast<C>(pooled);
         if (!is_finite(start) || !is_finite(size)) extent = 0;
     }
-    BK_HD int32_t cut(C at) const {
-        return at > C(0) ? (at < static_cast<C>(extent) ? static_cast<int32_t>(at) : extent) : 0;
-    }
+    BK_HD int32_t cut(C at) const { return at > C(0) ? (at < static_cast<C>(extent) ? static_cast<int32_t>(at) : extent) : 0; }
     BK_HD int32_t begin(int64_t p) const { return cut(math::floor<C>(math::product(static_cast<C>(p), bin)) + start); }
     BK_HD int32_t end(int64_t p) const { return cut(math::ceil<C>(math::product(static_cast<C>(p + 1), bin)) + start); }
 };

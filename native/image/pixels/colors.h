@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between RGB, BGR, grey, Y'CbCr of ITU-R BT.601 and BT.709 in full range, and HSV; and NV12 to RGB.
 //
-// With luma Y = kr R + kg G + kb B, Cb = (B - Y) / (2 (1 - kb)) and Cr = (R - Y) / (2 (1 - kr)), both moved by half of the range.
-// Ranges are 0 to 1, and 0 to 255 for bytes, which are rounded to nearest and cut. Hue is the angle over 360 degrees: a byte has
-// 255 steps. NV12: rows of luma, then rows of pairs (Cb, Cr), one for 2 x 2 pixels, which are repeated.
+// With luma Y = kr R + kg G + kb B, Cb = (B - Y) / (2 (1 - kb)) and Cr = (R - Y) / (2 (1 - kr)), both moved by half of the
+// range. Ranges are 0 to 1, and 0 to 255 for bytes, which are rounded to nearest and cut. Hue is the angle over 360 degrees: a
+// byte has 255 steps. NV12: rows of luma, then rows of pairs (Cb, Cr), one for 2 x 2 pixels, which are repeated.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 namespace bk::pixels {
 
 enum class ColorCode : int32_t {
-    kReverse,     // RGB to BGR and back
-    kRgbToGray,   // luma of BT.601
+    kReverse,    // RGB to BGR and back
+    kRgbToGray,  // luma of BT.601
     kBgrToGray,
     kGrayToRgb,
     kRgbToYcc601,
@@ -57,7 +57,8 @@ struct ColorMatrix {
     static ColorMatrix to_rgb(const Luma& luma, double of_luma, double of_chroma) {
         const double green = 1 - luma.red - luma.blue, u = 2 * (1 - luma.blue) / of_chroma, v = 2 * (1 - luma.red) / of_chroma;
         const C y = C(1 / of_luma);
-        return {{{y, C(0), C(v)}, {y, C(-u * luma.blue / green), C(-v * luma.red / green)}, {y, C(u), C(0)}}, {C(0), C(0), C(0)}};
+        return {{{y, C(0), C(v)}, {y, C(-u * luma.blue / green), C(-v * luma.red / green)}, {y, C(u), C(0)}},
+                {C(0), C(0), C(0)}};
     }
 };
 
@@ -151,7 +152,7 @@ struct ColorJob {
         made[2] = most;
     }
     static BK_HD void from_hsv(C h, C s, C v, C* made) {
-        const C saturation = s / Range::kRange, turns = h / Range::kRange, sixth = (turns - math::floor<C>(turns)) * C(6);
+        const C saturation = s / Range::kRange, angle = h / Range::kRange, sixth = (angle - math::floor<C>(angle)) * C(6);
         BK_UNROLL
         for (int k = 0; k < 3; ++k) {  // red, green and blue are the same hat, moved by 0, 4 and 2 sixths
             const C moved = sixth + (k == 0 ? C(5) : k == 1 ? C(3) : C(1)), at = moved >= C(6) ? moved - C(6) : moved;

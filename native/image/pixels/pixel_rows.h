@@ -61,6 +61,7 @@ struct ChannelScale {
 
 // Bytes at a stride.
 BK_HD void load_bytes(const uint8_t* from, int64_t stride, int count, float* to) {
+    BK_UNROLL
     for (int k = 0; k < kGroup; ++k) to[k] = k < count ? static_cast<float>(from[k * stride]) : 0.0f;
 }
 
@@ -68,11 +69,14 @@ template <class T>
 BK_HD void store_lanes(T* to, const float* values, int count, bool is_aligned) {
     if (is_aligned && count == kGroup) {
         Vec<T, kGroup> lanes;
+        BK_UNROLL
         for (int k = 0; k < kGroup; ++k) lanes.lane[k] = narrow<T>(values[k]);
         store(to, lanes);
         return;
     }
-    for (int k = 0; k < count; ++k) to[k] = narrow<T>(values[k]);
+    BK_UNROLL
+    for (int k = 0; k < kGroup; ++k)
+        if (k < count) to[k] = narrow<T>(values[k]);
 }
 
 template <class T>
@@ -99,7 +103,8 @@ struct ToPlanesJob {
                 const int64_t j = group * kGroup, first = order.flips ? rows.width - 1 - j : j;
                 float values[kGroup];
                 load_bytes(from + first * order.channels, order.flips ? -order.channels : order.channels, count, values);
-                for (float& value : values) value = (math::product(value, scale) - offset) * inverse;
+                BK_UNROLL
+                for (int k = 0; k < kGroup; ++k) values[k] = (math::product(values[k], scale) - offset) * inverse;
                 store_lanes(to + j, values, count, is_aligned);
             }
         }
@@ -141,8 +146,8 @@ BK_COLD inline Status require_flag(const char* name, int32_t value) {
 }
 
 // `part` elements from `start` on are in `whole`.
-BK_COLD inline Status require_window(const char* name, int32_t start, const char* part_name, int32_t part, const char* whole_name,
-                                     int32_t whole) {
+BK_COLD inline Status require_window(const char* name, int32_t start, const char* part_name, int32_t part,
+                                     const char* whole_name, int32_t whole) {
     if (start >= 0 && int64_t{start} + part <= whole) return Status::kOk;
     return fail(Status::kInvalidProblem, "%s is %d and %s is %d, the window must be in %s, %d", name, start, part_name, part,
                 whole_name, whole);
