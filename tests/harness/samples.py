@@ -326,7 +326,7 @@ def dtype_of(spec, slot):
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
-    is_code = spec.row.family == "quantize" or spec.layout in ("quantized_linear", "integer_product")
+    is_code = spec.row.family in ("image", "quantize") or spec.layout in ("quantized_linear", "integer_product")
     return np.dtype(np.bool_) if slot == "u8" and not is_code else as_element(slot).numpy_dtype
 
 
