@@ -171,7 +171,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size", "pooled_h"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int | Sequence[int]"),
-    "window": "Sequence[int] | None", "color_code": "str | ColorConversion",
+    "crop": "Sequence[int] | None", "color_code": "str | ColorConversion",
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -371,7 +371,7 @@ _SHAPES = {
     "regions": "output_size is (height, width), or one number for both.",
     "nms": "indices are i64, count is i32 of one element.",
     "box_pairs": "The result is (rows, columns).",
-    "pixels_to_planes": "The window is inside of the images.",
+    "pixels_to_planes": "The part is inside of the images.",
     "planes_to_pixels": "mean and std are of f32.",
     "colors": "Leading axes are images.",
     "frames": "height and width are even.",

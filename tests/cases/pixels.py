@@ -77,7 +77,7 @@ def to_pixels(draw, shape, reverse=0, flip=0, null=(), kind="normal"):
         "x": draw.output((batch, height, width, channels), dtype="u8"),
     }
     problem = Problem(scalars, arrays, null=null)
-    exact = unrounded(problem)
+    exact = np.clip(np.nan_to_num(unrounded(problem)), -1, 256)
     near = np.abs(exact - np.floor(exact) - 0.5) < 0.01
     values = np.where(near, 0.0, arrays["y"].values)
     arrays["y"] = draw.array(values)

@@ -187,7 +187,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
         ),
     ),
     "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
-    "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"window": [1, 2, 3, 4]}),
+    "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"crop": [1, 2, 3, 4]}),
     "planes_to_pixels": ({"y": (2, 3, 4, 5), "mean": (3,), "std": (3,)}, {}),
     "convert_color": ({"x": (2, 3, 4, 5)}, {"conversion": "rgb_to_hsv"}),
     "nv12_to_rgb": ({"x": (2, 6, 4)}, {}),

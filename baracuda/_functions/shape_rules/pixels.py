@@ -16,12 +16,12 @@ from baracuda.kinds import ColorConversion
 
 
 def to_planes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """window is (top, left, height, width), or None for the whole image."""
+    """crop is (top, left, height, width), or None for the whole image."""
     batch, source_h, source_w, channels = _of_rank(shapes["x"], "x", "(batch, height, width, channels)")
-    window = (0, 0, source_h, source_w)
-    if numbers["window"] is not None:
-        window = _window(numbers["window"], source_h, source_w)
-    top, left, height, width = window
+    part = (0, 0, source_h, source_w)
+    if numbers["crop"] is not None:
+        part = _part(numbers["crop"], source_h, source_w)
+    top, left, height, width = part
     values = {
         "batch": batch, "source_h": source_h, "source_w": source_w, "channels": channels, "height": height,
         "width": width, "top": top, "left": left,
@@ -96,13 +96,13 @@ def _of_rank(shape: Shape, name: str, layout: str) -> tuple[int, int, int, int]:
     return shape[0], shape[1], shape[2], shape[3]
 
 
-def _window(given: object, source_h: int, source_w: int) -> tuple[int, int, int, int]:
-    window = as_integers("window", given, 0, INT32_MAX)
-    if len(window) != 4 or window[0] + window[2] > source_h or window[1] + window[3] > source_w:
+def _part(given: object, source_h: int, source_w: int) -> tuple[int, int, int, int]:
+    part = as_integers("crop", given, 0, INT32_MAX)
+    if len(part) != 4 or part[0] + part[2] > source_h or part[1] + part[3] > source_w:
         raise InvalidProblemError(
-            f"window is {given!r}, must be (top, left, height, width) inside of {source_h} x {source_w}"
+            f"crop is {given!r}, must be (top, left, height, width) inside of {source_h} x {source_w}"
         )
-    return window[0], window[1], window[2], window[3]
+    return part[0], part[1], part[2], part[3]
 
 
 def _check_extents(values: Mapping[str, int]) -> None:

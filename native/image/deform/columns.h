@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
@@ -24,6 +25,16 @@
 
 namespace bk::deform {
 
+// Product of extents that stops short of an overflow.
+inline int64_t product_of(std::initializer_list<int64_t> extents) {
+    int64_t all = 1;
+    for (const int64_t extent : extents)
+        if (extent == 0) return 0;
+    for (const int64_t extent : extents)
+        if (__builtin_mul_overflow(all, extent, &all)) return INT64_MAX / 8;
+    return all;
+}
+
 struct DeformShape {
     int32_t batch, channels, height, width, kernel_h, kernel_w, out_h, out_w;
     int32_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups;
@@ -32,7 +43,7 @@ struct DeformShape {
     BK_HD int64_t windows() const { return int64_t{out_h} * out_w; }
     BK_HD int64_t pixels() const { return int64_t{height} * width; }
     BK_HD int64_t group_channels() const { return channels / groups; }
-    int64_t samples() const { return taps() * windows() * batch * groups; }
+    int64_t samples() const { return product_of({kernel_h, kernel_w, out_h, out_w, batch, groups}); }
     // Cells above and left of samples: one more along each axis than the image has.
     BK_HD int64_t corners() const { return (int64_t{height} + 1) * (int64_t{width} + 1); }
 };
@@ -177,7 +188,7 @@ struct SampleOrder {
         made.sort = carver->take<char>(static_cast<int64_t>(sort_rows_workspace(problem(s.samples()))));
         return made;
     }
-    static int64_t cells(const DeformShape& s) { return s.corners() * s.batch * s.groups; }
+    static int64_t cells(const DeformShape& s) { return product_of({s.corners(), s.batch, s.groups}); }
 };
 
 template <class T>
@@ -228,8 +239,8 @@ struct ImageGradientJob {
     using C = compute_t<T>;
     static constexpr int kChannels = 8;
     Positions<T> at;
-    int64_t chunks;  // of a group's channels
-    const uint32_t *sorted, *order, *starts;
+    int64_t chunks;                           // of a group's channels
+    const uint32_t *sorted, *order, *starts;  // or null
     const T* dcolumns;
     T* dinput;
 
@@ -240,26 +251,52 @@ struct ImageGradientJob {
         const int64_t first = plane * s.group_channels() + rest % chunks * kChannels;
         const int64_t left = (plane + 1) * s.group_channels() - first;
         const int count = left < kChannels ? static_cast<int>(left) : kChannels;
-        const int64_t step = s.taps() * s.windows();  // from one channel to the next
         for (int64_t x = team.rank; x < s.width; x += team.size) {
             C sums[kChannels] = {};
-            for (int64_t below = 1; below >= 0; --below) {  // samples whose cell is above, then those in this row
-                const int64_t corner = plane * s.corners() + (y + 1 - below) * (int64_t{s.width} + 1) + x;
-                for (int64_t i = starts[corner]; i < starts[corner + 2]; ++i) {
-                    const int64_t e = order[i], tap = e / s.windows(), l = e % s.windows(), k = tap % s.taps();
-                    const Sample<C> p = at.sample(plane, k, l);
-                    const C weight =
-                        p.weight(below, sorted[i] == static_cast<uint32_t>(corner) ? 1 : 0) * at.scale(plane, k, l);
-                    const T* from = dcolumns + (first * s.taps() + k) * s.windows() + l;
-                    BK_UNROLL
-                    for (int c = 0; c < kChannels; ++c, from += step)
-                        if (c < count) sums[c] += weight * widen(*from);
-                }
-            }
+            if (starts != nullptr)
+                add_sorted(plane, y, x, first, count, sums);
+            else
+                add_found(plane, y, x, first, count, sums);
             BK_UNROLL
             for (int c = 0; c < kChannels; ++c)
                 if (c < count) dinput[(first + c) * s.pixels() + y * s.width + x] = narrow<T>(sums[c]);
         }
+    }
+
+    // Samples whose cell is above, then those of this row.
+    BK_HD void add_sorted(int64_t plane, int64_t y, int64_t x, int64_t first, int count, C* sums) const {
+        const DeformShape& s = at.s;
+        for (int64_t below = 1; below >= 0; --below) {
+            const int64_t corner = plane * s.corners() + (y + 1 - below) * (int64_t{s.width} + 1) + x;
+            for (int64_t i = starts[corner]; i < starts[corner + 2]; ++i) {
+                const int64_t e = order[i], l = e % s.windows(), k = e / s.windows() % s.taps();
+                const int64_t beside = sorted[i] == static_cast<uint32_t>(corner) ? 1 : 0;
+                add(plane, k, l, at.sample(plane, k, l).weight(below, beside), first, count, sums);
+            }
+        }
+    }
+
+    // Of all samples those that touch the cell, where there is no order.
+    BK_HD void add_found(int64_t plane, int64_t y, int64_t x, int64_t first, int count, C* sums) const {
+        const DeformShape& s = at.s;
+        for (int64_t k = 0; k < s.taps(); ++k) {
+            for (int64_t l = 0; l < s.windows(); ++l) {
+                const Sample<C> p = at.sample(plane, k, l);
+                const int64_t below = y - p.top, beside = x - p.left;
+                if (!p.exists || below < 0 || below > 1 || beside < 0 || beside > 1) continue;
+                add(plane, k, l, p.weight(below, beside), first, count, sums);
+            }
+        }
+    }
+
+    BK_HD void add(int64_t plane, int64_t k, int64_t l, C share, int64_t first, int count, C* sums) const {
+        const DeformShape& s = at.s;
+        const C weight = share * at.scale(plane, k, l);
+        const int64_t step = s.taps() * s.windows();  // from one channel to the next
+        const T* from = dcolumns + (first * s.taps() + k) * s.windows() + l;
+        BK_UNROLL
+        for (int c = 0; c < kChannels; ++c, from += step)
+            if (c < count) sums[c] += weight * widen(*from);
     }
 };
 
@@ -272,9 +309,9 @@ struct DeformFields {
         return {batch,    channels, height, width, kernel_h,   kernel_w,   out_h,        out_w,
                 stride_h, stride_w, pad_h,  pad_w, dilation_h, dilation_w, offset_groups};
     }
-    int64_t offset_channels() const { return 2 * mask_channels(); }
-    int64_t mask_channels() const { return int64_t{offset_groups} * kernel_h * kernel_w; }
-    int64_t column_rows() const { return int64_t{channels} * kernel_h * kernel_w; }
+    int64_t offset_channels() const { return product_of({2, offset_groups, kernel_h, kernel_w}); }
+    int64_t mask_channels() const { return product_of({offset_groups, kernel_h, kernel_w}); }
+    int64_t column_rows() const { return product_of({channels, kernel_h, kernel_w}); }
     DeformTiles tiles() const {
         const DeformShape s = shape();
         return {s.windows(), ceil_div(s.windows(), DeformTiles::kWindows),
@@ -307,7 +344,7 @@ struct DeformFields {
 
 template <class T>
 struct DeformColumns : DeformFields {
-    Work work() const { return all_or_none(shape().taps() * shape().windows() * (int64_t{batch} * channels)); }
+    Work work() const { return all_or_none(product_of({kernel_h, kernel_w, out_h, out_w, batch, channels})); }
     Status run(const T* input, const T* offset, const T* mask, T* columns, const Launch& launch) const {
         const DeformTiles tile = tiles();
         const ColumnsJob<T> job{{shape(), offset, mask}, tile, input, columns};
@@ -319,9 +356,8 @@ struct DeformColumns : DeformFields {
 template <class T>
 struct DeformColumnsBackward : DeformFields {
     Work work() const {
-        const DeformShape s = shape();
-        const int64_t images = int64_t{batch} * channels;
-        return all_or_none(s.pixels() * images + s.samples());
+        const bool has_cells = product_of({batch, channels, height, width}) > 0;
+        return all_or_none(has_cells || shape().samples() > 0 ? 1 : 0);
     }
     Status check() const {
         BK_TRY(DeformFields::check());
@@ -346,10 +382,6 @@ struct DeformColumnsBackward : DeformFields {
                const Launch& launch) const {
         const DeformShape s = shape();
         const Positions<T> at{s, offset, mask};
-        const size_t needed = workspace_size();
-        if (dinput != nullptr && !workspace_holds(launch, needed))
-            return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
-                        launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, needed);
         if (dinput != nullptr && s.pixels() * batch * channels > 0) BK_TRY(run_image(at, dcolumns, dinput, launch));
         if ((doffset == nullptr && dmask == nullptr) || s.samples() == 0) return Status::kOk;
         const DeformTiles tile = tiles();
@@ -362,20 +394,27 @@ private:
         const DeformShape s = shape();
         if (s.samples() == 0)
             return fill_bytes(launch, dinput, 0, static_cast<size_t>(s.pixels() * batch * channels) * sizeof(T));
-        Carver carver(launch.workspace);
-        const SampleOrder own = SampleOrder::carve(&carver, s);
-        const int64_t cells = SampleOrder::cells(s);
-        const int64_t bytes = int64_t{1} << 12;
-        BK_TRY(run_teams(launch, ceil_div<int64_t>(s.samples(), KeysJob<T>::kSamples), bytes,
-                         KeysJob<T>{at, s.samples(), static_cast<uint32_t>(cells), own.keys}));
-        BK_TRY(sort_rows(launch_with_workspace_from(launch, own.sort), SampleOrder::problem(s.samples()),
-                         {own.keys, own.sorted, nullptr, own.order}));
-        BK_TRY(run_teams(launch, ceil_div<int64_t>(cells + 1, StartsJob::kCells), bytes,
-                         StartsJob{cells, s.samples(), own.sorted, own.starts}));
         using Job = ImageGradientJob<T>;
         const int64_t chunks = ceil_div<int64_t>(s.group_channels(), Job::kChannels);
-        return run_teams(launch, int64_t{batch} * offset_groups * chunks * s.height, int64_t{s.width} * 64,
+        const int64_t items = int64_t{batch} * offset_groups * chunks * s.height;
+        SampleOrder own{};
+        if (workspace_holds(launch, workspace_size())) {
+            Carver carver(launch.workspace);
+            own = SampleOrder::carve(&carver, s);
+            BK_TRY(sort_samples(at, own, launch));
+        }
+        return run_teams(launch, items, int64_t{s.width} * 64,
                          Job{at, chunks, own.sorted, own.order, own.starts, dcolumns, dinput});
+    }
+
+    Status sort_samples(const Positions<T>& at, const SampleOrder& own, const Launch& launch) const {
+        const int64_t cells = SampleOrder::cells(at.s), samples = at.s.samples(), bytes = int64_t{1} << 12;
+        BK_TRY(run_teams(launch, ceil_div<int64_t>(samples, KeysJob<T>::kSamples), bytes,
+                         KeysJob<T>{at, samples, static_cast<uint32_t>(cells), own.keys}));
+        BK_TRY(sort_rows(launch_with_workspace_from(launch, own.sort), SampleOrder::problem(samples),
+                         {own.keys, own.sorted, nullptr, own.order}));
+        return run_teams(launch, ceil_div<int64_t>(cells + 1, StartsJob::kCells), bytes,
+                         StartsJob{cells, samples, own.sorted, own.starts});
     }
 };
 
