@@ -117,7 +117,12 @@ def color(draw, code, batch=2, pixels=37, last=0, kind="unit"):
     else:
         x = draw.floats(shape, kind)
     scalars = {"batch": batch, "pixels": pixels, "color_code": code, "channels_last": last}
-    return Problem(scalars, {"x": x, "y": draw.output((batch, after, pixels))})
+    problem = Problem(scalars, {"x": x, "y": draw.output((batch, after, pixels))})
+    if draw.dtype == "u8" and CODES[code] not in MOVES:  # black in place of bytes halfway between two
+        exact = np.clip(color_values(problem)[0], 0, 255)
+        near = (np.abs(exact - np.floor(exact) - 0.5) < 1e-3).any(1, keepdims=True)
+        problem.arrays["x"] = draw.array(in_memory(np.where(near, 0, planes_of(problem)), problem), "u8")
+    return problem
 
 
 LUMA = {"601": (0.299, 0.114), "709": (0.2126, 0.0722)}
@@ -135,18 +140,38 @@ def rgb_of(y, cb, cr, luma):
     return r, (y - red * r - blue * b) / (1 - red - blue), b
 
 
+MOVES = ("rgb_to_bgr", "gray_to_rgb")  # of which the results are inputs
+
+
+def planes_of(problem):
+    """The input as (batch, channels, pixels)."""
+    s, x = problem.scalars, problem.arrays["x"].values
+    if not s["channels_last"]:
+        return x
+    return x.reshape(s["batch"], s["pixels"], x.shape[1]).transpose(0, 2, 1)
+
+
+def in_memory(planes, problem):
+    """(batch, channels, pixels) as it lies in memory, in this shape."""
+    return (planes.transpose(0, 2, 1) if problem.scalars["channels_last"] else planes).reshape(planes.shape)
+
+
 def color_reference(problem):
-    s, x = problem.scalars, problem.arrays["x"]
-    name, is_byte = CODES[s["color_code"]], x.dtype == "u8"
-    before, _ = channels_of(s["color_code"])
-    shape = problem.arrays["y"].shape
-    planes = x.values.astype(float)
-    if s["channels_last"]:
-        planes = planes.reshape(s["batch"], s["pixels"], before).transpose(0, 2, 1)
-    if name in ("rgb_to_bgr", "gray_to_rgb"):
-        made = planes[:, ::-1] if name == "rgb_to_bgr" else np.repeat(planes, 3, 1)
-        made = (made.transpose(0, 2, 1) if s["channels_last"] else made).reshape(shape)
+    name, is_byte = CODES[problem.scalars["color_code"]], problem.arrays["x"].dtype == "u8"
+    if name in MOVES:
+        planes = planes_of(problem)
+        made = in_memory(planes[:, ::-1] if name == "rgb_to_bgr" else np.repeat(planes, 3, 1), problem)
         return {"y": Expected(made.astype(np.int64) if is_byte else made)}
+    value, size = (in_memory(each, problem) for each in color_values(problem))
+    if is_byte:
+        return {"y": Expected(np.rint(np.clip(value, 0, 255)).astype(np.int64))}
+    return {"y": Expected(value, count=8, magnitude=size)}
+
+
+def color_values(problem):
+    """Unrounded results as (batch, channels, pixels), and the magnitudes of what was added."""
+    name, is_byte = CODES[problem.scalars["color_code"]], problem.arrays["x"].dtype == "u8"
+    planes = planes_of(problem).astype(float)
     span, half = (255.0, 128.0) if is_byte else (1.0, 0.5)
     a, b, c = planes[:, 0], planes[:, 1], planes[:, 2]
     if name.endswith("gray"):
@@ -166,12 +191,7 @@ def color_reference(problem):
     if name == "rgb_to_hsv":  # quotients by the chroma
         chroma = planes.max(1) - planes.min(1)
         size[:, 0] += span * 4 * np.where(chroma > 0, planes.max(1) / np.where(chroma > 0, chroma, 1), 0)
-    if s["channels_last"]:
-        value, size = value.transpose(0, 2, 1), size.transpose(0, 2, 1)
-    value, size = value.reshape(shape), size.reshape(shape)
-    if is_byte:
-        return {"y": Expected(np.rint(np.clip(value, 0, 255)).astype(np.int64))}
-    return {"y": Expected(value, count=8, magnitude=size)}
+    return value, size
 
 
 def color_problems():
