@@ -182,8 +182,8 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(
         ("deform_columns", "deform_columns_backward"),
         (
-            {"input": (2, 4, 4, 5), "offset": (2, 16, 4, 5), "mask": (2, 8, 4, 5), "dy": (2, 16, 4, 5)},
-            {"kernel_size": [2, 2], "padding": [1, 1], "dilation": [2, 2]},
+            {"input": (2, 4, 4, 5), "offset": (2, 16, 3, 4), "mask": (2, 8, 3, 4), "dy": (2, 16, 3, 4)},
+            {"kernel_size": [2, 2]},
         ),
     ),
     "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
@@ -343,7 +343,7 @@ def shape_of(spec, position):
         if words in LOSSES:
             return LOSSES[words]
         return tuple(int(w) if w.isdigit() else EXTENTS[w.split(" by ")[0]] for w in words.split(", "))
-    if name in ("mean", "inv_std", "rms"):
+    if name in ("mean", "inv_std", "rms") and name not in NAMED.get(spec.name, ({}, {}))[0]:
         return STATISTICS.get(spec.name, STATISTICS["norm"])
     if "channels_last" in spec.name and name in ("x", "dy"):
         return shapes[name][0], *shapes[name][2:], shapes[name][1]

@@ -163,7 +163,7 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
     others = [a for a in (*function.arrays, *function.numbers) if a.name not in found.given]
     if (
         "y" in known
-        or known.intersection(found.given)
+        or known.intersection((*found.given, *[output.name for output in function.outputs]))
         or any([a.name not in known and a.name not in _OF_DY and a.default is REQUIRED for a in others])
     ):
         return None
