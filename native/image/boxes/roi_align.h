@@ -83,7 +83,7 @@ struct AlignAxis {
         if (samples <= 64) return {0, samples};
         const IndexRange near = between(C(-1), static_cast<C>(extent), INT64_C(1) << 62);
         const int64_t before = p * samples, begin = near.begin - before, end = near.end - before;
-        return {begin > 0 ? begin : 0, end < samples ? end : samples};
+        return {begin > 0 ? (begin < samples ? begin : samples) : 0, end < samples ? (end > 0 ? end : 0) : samples};
     }
 
     // Sum of the weights of a cell in the samples of bin p that are in `near`.
@@ -143,9 +143,9 @@ struct RoiAlignJob {
 
     // Taps of an axis: of the team's table, or computed.
     struct Taps {
-        AlignAxis<C> axis;
+        const AlignAxis<C>& axis;
         const Tap<C>* table;
-        BK_HD Tap<C> at(int64_t p, int64_t i) const { return table != nullptr ? table[p * axis.samples + i] : axis.tap(p, i); }
+        BK_HD Tap<C> at(int32_t p, int32_t i) const { return table != nullptr ? table[p * axis.samples + i] : axis.tap(p, i); }
     };
 
     static BK_HD void fill(const Team& team, const AlignAxis<C>& axis, int64_t pooled, Tap<C>* table) {
@@ -161,10 +161,14 @@ struct RoiAlignJob {
             for (int64_t e = team.rank; e < count; e += team.size) to[e] = narrow<T>(C(0));
             return;
         }
-        const AlignFrame<C> frame(rois + roi * kRoiFields, shape, rule);
-        constexpr int64_t kTable = kTeamScratch / static_cast<int64_t>(sizeof(Tap<C>));
+        auto* const shared = static_cast<AlignFrame<C>*>(team.scratch);
+        if (team.rank == 0) *shared = AlignFrame<C>(rois + roi * kRoiFields, shape, rule);
+        team.sync();
+        const AlignFrame<C>& frame = *shared;
+        constexpr auto kRest = kTeamScratch - static_cast<int64_t>(sizeof(AlignFrame<C>));
+        constexpr int64_t kTable = kRest / static_cast<int64_t>(sizeof(Tap<C>));
         const int64_t of_y = int64_t{shape.pooled_h} * frame.y.samples, of_x = int64_t{shape.pooled_w} * frame.x.samples;
-        auto* const table = static_cast<Tap<C>*>(team.scratch);
+        auto* const table = reinterpret_cast<Tap<C>*>(shared + 1);
         const bool is_cached = of_y + of_x <= kTable;
         if (is_cached) {
             fill(team, frame.y, shape.pooled_h, table);
@@ -176,20 +180,21 @@ struct RoiAlignJob {
         const C samples = frame.count();
         for (int64_t e = team.rank; e < count; e += team.size) {
             const int64_t bin = e % shape.bins();
-            to[e] = narrow<T>(sum(from + e / shape.bins() * shape.pixels(), y, x, bin / shape.pooled_w, bin % shape.pooled_w) /
-                              samples);
+            const auto p = static_cast<int32_t>(bin / shape.pooled_w), q = static_cast<int32_t>(bin % shape.pooled_w);
+            to[e] = narrow<T>(sum(from + e / shape.bins() * shape.pixels(), y, x, p, q) / samples);
         }
     }
 
-    BK_HD C sum(const T* plane, const Taps& y, const Taps& x, int64_t p, int64_t q) const {
+    BK_HD C sum(const T* plane, const Taps& y, const Taps& x, int32_t p, int32_t q) const {
         const IndexRange rows = y.axis.inside(p), columns = x.axis.inside(q);
         C all = C(0);
-        for (int64_t i = rows.begin; i < rows.end; ++i) {
+        const auto last_row = static_cast<int32_t>(rows.end), last_column = static_cast<int32_t>(columns.end);
+        for (auto i = static_cast<int32_t>(rows.begin); i < last_row; ++i) {
             const Tap<C> v = y.at(p, i);
             if (v.low < 0) continue;
             const T* const top = plane + int64_t{v.low} * shape.width;
             const T* const bottom = plane + int64_t{v.high(shape.height)} * shape.width;
-            for (int64_t k = columns.begin; k < columns.end; ++k) {
+            for (auto k = static_cast<int32_t>(columns.begin); k < last_column; ++k) {
                 const Tap<C> h = x.at(q, k);
                 if (h.low < 0) continue;
                 const int32_t right = h.high(shape.width);

@@ -234,7 +234,8 @@ struct StartsJob {
     }
 };
 
-template <class T>
+// Has an order of samples, or searches all of them.
+template <class T, bool kSorted>
 struct ImageGradientJob {
     using C = compute_t<T>;
     static constexpr int kChannels = 8;
@@ -253,7 +254,7 @@ struct ImageGradientJob {
         const int count = left < kChannels ? static_cast<int>(left) : kChannels;
         for (int64_t x = team.rank; x < s.width; x += team.size) {
             C sums[kChannels] = {};
-            if (starts != nullptr)
+            if constexpr (kSorted)
                 add_sorted(plane, y, x, first, count, sums);
             else
                 add_found(plane, y, x, first, count, sums);
@@ -394,16 +395,18 @@ private:
         const DeformShape s = shape();
         if (s.samples() == 0)
             return fill_bytes(launch, dinput, 0, static_cast<size_t>(s.pixels() * batch * channels) * sizeof(T));
-        using Job = ImageGradientJob<T>;
-        const int64_t chunks = ceil_div<int64_t>(s.group_channels(), Job::kChannels);
-        const int64_t items = int64_t{batch} * offset_groups * chunks * s.height;
-        SampleOrder own{};
-        if (workspace_holds(launch, workspace_size())) {
-            Carver carver(launch.workspace);
-            own = SampleOrder::carve(&carver, s);
-            BK_TRY(sort_samples(at, own, launch));
-        }
-        return run_teams(launch, items, int64_t{s.width} * 64,
+        if (!workspace_holds(launch, workspace_size())) return gather<false>(at, SampleOrder{}, dcolumns, dinput, launch);
+        Carver carver(launch.workspace);
+        const SampleOrder own = SampleOrder::carve(&carver, s);
+        BK_TRY(sort_samples(at, own, launch));
+        return gather<true>(at, own, dcolumns, dinput, launch);
+    }
+
+    template <bool kSorted>
+    Status gather(const Positions<T>& at, const SampleOrder& own, const T* dcolumns, T* dinput, const Launch& launch) const {
+        using Job = ImageGradientJob<T, kSorted>;
+        const int64_t chunks = ceil_div<int64_t>(at.s.group_channels(), Job::kChannels);
+        return run_teams(launch, int64_t{batch} * offset_groups * chunks * height, int64_t{width} * 64,
                          Job{at, chunks, own.sorted, own.order, own.starts, dcolumns, dinput});
     }
 
