@@ -130,12 +130,14 @@ struct ToPixelsJob {
         uint8_t* const target = x + row * rows.width * order.channels;
         const int64_t begin = rows.begin(item) * kGroup, most = rows.end(item) * kGroup;
         const int64_t end = most < rows.width ? most : rows.width;
-        for (int64_t k = begin * order.channels + team.rank; k < end * order.channels; k += team.size) {
-            const int64_t j = k / order.channels;
-            const int32_t c = order.channel(static_cast<int32_t>(k - j * order.channels));
-            const int64_t from = order.flips ? rows.width - 1 - j : j;
-            const float value = widen(planes[c * rows.height * rows.width + from]);
-            target[k] = byte_of((math::product(value, channel.factor(c)) + channel.offset(c)) * scale);
+        for (int64_t j = begin + team.rank; j < end; j += team.size) {
+            const T* const from = planes + (order.flips ? rows.width - 1 - j : j);
+            for (int32_t each = 0; each < order.channels; ++each) {
+                const int32_t c = order.channel(each);
+                const float value = widen(from[c * rows.height * rows.width]);
+                target[j * order.channels + each] =
+                    byte_of((math::product(value, channel.factor(c)) + channel.offset(c)) * scale);
+            }
         }
     }
 };
