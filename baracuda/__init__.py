@@ -73,6 +73,7 @@ from baracuda.kinds import (
     BinaryCmpKind,
     BinaryKind,
     CodeBook,
+    ColorConversion,
     CrossEntropyTargetKind,
     DenseLayout,
     DynamicRangeMode,
@@ -242,6 +243,9 @@ _OPS = {
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
     "image": "AffineGrid2d",
+    "boxes": "RoiAlign RoiAlignBackward RoiPool RoiPoolBackward Nms BatchedNms BoxIou",
+    "deform": "DeformColumns DeformColumnsBackward",
+    "pixels": "PixelsToPlanes PlanesToPixels ConvertColor Nv12ToRgb",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
     ),
@@ -393,6 +397,7 @@ _LAZY |= dict.fromkeys(
 )
 _LAZY["paged_kv_append"] = "attention.pages"
 _LAZY["moe"] = "experts.functions"
+_LAZY["deform_conv2d"] = "deform"
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",
@@ -493,6 +498,7 @@ __all__ = [
     "BinaryCmpKind",
     "BinaryKind",
     "CodeBook",
+    "ColorConversion",
     "BufferTooSmallError",
     "CrossEntropyTargetKind",
     "CheckError",

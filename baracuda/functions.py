@@ -171,7 +171,9 @@ _ANNOTATIONS = {
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
-    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
+    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size", "pooled_h"), "int | Sequence[int]"),
+    **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int | Sequence[int]"),
+    "crop": "Sequence[int] | None", "color_code": "str | ColorConversion",
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -372,6 +374,14 @@ _SHAPES = {
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
+    "regions": "output_size is (height, width), or one number for both.",
+    "nms": "indices are i64, count is i32 of one element.",
+    "box_pairs": "The result is (rows, columns).",
+    "pixels_to_planes": "The part is inside of the images.",
+    "planes_to_pixels": "mean and std are of f32.",
+    "colors": "Leading axes are images.",
+    "frames": "height and width are even.",
+    "deform_columns": "kernel_size, stride, padding and dilation are numbers or pairs (height, width).",
     "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",

@@ -439,6 +439,8 @@ class AttentionKind(IntEnum):
 
 
 class ImageKind(IntEnum):
+    """Numbers from 200 up are ours."""
+
     INTERPOLATE_BILINEAR_2D = 0
     INTERPOLATE_BILINEAR_2D_BACKWARD = 1
     INTERPOLATE_NEAREST_2D = 2
@@ -467,6 +469,28 @@ class ImageKind(IntEnum):
     ROI_POOL = 34
     ROI_POOL_BACKWARD = 35
     NMS = 40
+    BOX_IOU = 240
+    PIXELS_TO_PLANES = 241
+    PLANES_TO_PIXELS = 242
+    CONVERT_COLOR = 243
+    NV12_TO_RGB = 244
+    DEFORM_COLUMNS = 245
+    DEFORM_COLUMNS_BACKWARD = 246
+
+
+class ColorConversion(IntEnum):
+    """From one colour space to another: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
+
+    RGB_TO_BGR = 0
+    RGB_TO_GRAY = 1
+    BGR_TO_GRAY = 2
+    GRAY_TO_RGB = 3
+    RGB_TO_YCC601 = 4
+    YCC601_TO_RGB = 5
+    RGB_TO_YCC709 = 6
+    YCC709_TO_RGB = 7
+    RGB_TO_HSV = 8
+    HSV_TO_RGB = 9
 
 
 class ResampleMode(IntEnum):

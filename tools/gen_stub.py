@@ -27,8 +27,9 @@ from typing import Any
 
 from baracuda._functions.spec import Spec
 from baracuda.kinds import (
-    CodeBook, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling, LossReduction, MxFormat,
-    QuantileInterpolation, ResampleMode, SampleMode, SamplePadding, ScaleLayout, ScaleRule, ScatterReduction,
+    CodeBook, ColorConversion, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling,
+    LossReduction, MxFormat, QuantileInterpolation, ResampleMode, SampleMode, SamplePadding, ScaleLayout, ScaleRule,
+    ScatterReduction,
 )
 from baracuda.quantize.formats import GgufBlockFormat
 

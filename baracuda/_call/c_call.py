@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Strides = Mapping[str, tuple[int, ...]]
 _BY_SYMBOL = {kind.symbol: kind for kind in ElementKind if kind is not ElementKind.F32_STRICT}
 _MISSING = object()
-OF_BYTES = ("quantize",)  # families whose u8 operands are bytes
+OF_BYTES = ("image", "quantize")  # families whose u8 operands are bytes
 
 
 @functools.cache

@@ -28,6 +28,7 @@ _DECLARED_FAMILIES = frozenset(
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
     "flashinfer_merge_state_in_place",  # results lie on arguments
+    "nms_",  # of sorted boxes, to a mask; nms and batched_nms sort
     "ring_attention",
     "gemm",
     "gemv",

@@ -50,6 +50,9 @@ _RULE_PARAMETERS = {
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
     "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
     "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
+    "regions": ("num_rois", "rois"), "nms": ("num_boxes", "scores"), "box_pairs": ("boxes1", "boxes2"),
+    "pixels_to_planes": ("source_h", "source_w"), "planes_to_pixels": ("reverse_channels", "flip_columns"),
+    "colors": ("color_code",), "deform_columns": ("kernel_h", "offset"), "frames": ("full_range", "bgr"),
 }  # fmt: skip
 
 

@@ -215,6 +215,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid",
         "GRID_SAMPLE_3D": "values of volumes at positions of a grid", "INTERPOLATE": "images of another size",
         "AFFINE_GRID_3D": "positions of an affine map of volumes", "AFFINE_GRID_BACKWARD": "gradient of an affine map",
+        "BOX_IOU": "intersection over union of each pair of boxes",
     },
     "ResampleMode": {
         "NEAREST": "the element at the lower end of an output's cell",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from baracuda._functions import deform_calls
 from baracuda._functions.spec import specs
 from baracuda.jax import _attention, _concat, _moe, _quantize
 from baracuda.jax._calls import made as _made
@@ -35,6 +36,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in deform_calls.NAMES:
+        value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -42,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *deform_calls.NAMES})

@@ -19,6 +19,7 @@ import baracuda as bk
 from baracuda import functions
 from baracuda._arrays.frameworks import framework_of
 from baracuda._call.c_call import OF_BYTES
+from baracuda._functions import deform_calls
 from baracuda._functions.flags import FLAGS
 from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
@@ -41,6 +42,8 @@ _TYPES = {
     **dict.fromkeys(("max_selected", "max_nz", "max_target_len", "max_unique"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
+    "pooled_h": "SymInt[]", "crop": "SymInt[]?", "color_code": "str",
+    **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
@@ -64,6 +67,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in deform_calls.NAMES:
+        value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -71,7 +76,17 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, "register"})
+    return sorted(
+        {
+            *specs(),
+            *_concat.FUNCTIONS,
+            *_attention.NAMES,
+            *_moe.NAMES,
+            *_quantize.NAMES,
+            *deform_calls.NAMES,
+            "register",
+        }
+    )
 
 
 def register() -> None:

@@ -183,6 +183,23 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "moe_combine": ({"y": (6, 4), "weights": (3, 2)}, {}),
     "moe_combine_backward": ({"dout": (3, 4), "y": (6, 4), "weights": (3, 2)}, {}),
     **{f"grouped_linear{end}": ({"x": (5, 4), "weight": (3, 2, 4), "dy": (5, 2)}, {}) for end in ("", "_backward")},
+    "roi_align": ({"input": (2, 3, 5, 6)}, {"output_size": [2, 3]}),
+    "roi_align_backward": ({"input": (2, 3, 5, 6), "dy": (3, 3, 2, 3)}, {}),
+    "roi_pool": ({"input": (2, 3, 5, 6)}, {"output_size": [2, 3]}),
+    "roi_pool_backward": ({"input": (2, 3, 5, 6), "dy": (3, 3, 2, 3)}, {}),
+    **dict.fromkeys(("nms", "batched_nms"), ({"scores": (4,)}, {"iou_threshold": 0.5})),
+    **dict.fromkeys(
+        ("deform_columns", "deform_columns_backward"),
+        (
+            {"input": (2, 4, 4, 5), "offset": (2, 16, 3, 4), "mask": (2, 8, 3, 4), "dy": (2, 16, 3, 4)},
+            {"kernel_size": [2, 2]},
+        ),
+    ),
+    "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
+    "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"crop": [1, 2, 3, 4]}),
+    "planes_to_pixels": ({"y": (2, 3, 4, 5), "mean": (3,), "std": (3,)}, {}),
+    "convert_color": ({"x": (2, 3, 4, 5)}, {"conversion": "rgb_to_hsv"}),
+    "nv12_to_rgb": ({"x": (2, 6, 4)}, {}),
     "tree_sample": ({"target_probs": (3, 5, 3)}, {}),
     "nf4_dequantize": ({"w_packed": (2, 6), "absmax": (4, 3)}, {}),
     "encode_floats": ({"x": (3, 4)}, {"float_format": "e4m3"}),
@@ -229,6 +246,12 @@ INDICES = {
     **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
        for end in ("", "_backward")},
     **dict.fromkeys(("map", "absmax_map"), np.linspace(-1, 1, 256)),
+    **{(f"roi_{name}{end}", "boxes"): [[0, 0.3, 0.4, 4.1, 3.7], [1, 1.2, 0.1, 5.3, 4.6], [0, 2.2, 1.3, 3.4, 2.8]]
+       for name in ("align", "pool") for end in ("", "_backward")},
+    ("roi_pool_backward", "argmax"): np.arange(54).reshape(3, 3, 2, 3) % 30,
+    **{(name, "boxes"): [[0, 0, 2, 2], [0.2, 0, 2, 2], [5, 5, 6, 7], [0, 0, 2, 1.8]]
+       for name in ("nms", "batched_nms")},
+    ("batched_nms", "idxs"): [0, 0, 1, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
@@ -312,7 +335,7 @@ def dtype_of(spec, slot):
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
     if slot in ("I", "O"):
         return np.dtype(np.int32)
-    is_code = spec.row.family == "quantize" or spec.layout in ("quantized_linear", "integer_product")
+    is_code = spec.row.family in ("image", "quantize") or spec.layout in ("quantized_linear", "integer_product")
     return np.dtype(np.bool_) if slot == "u8" and not is_code else as_element(slot).numpy_dtype
 
 
@@ -329,7 +352,7 @@ def shape_of(spec, position):
         if words in LOSSES:
             return LOSSES[words]
         return tuple(int(w) if w.isdigit() else EXTENTS[w.split(" by ")[0]] for w in words.split(", "))
-    if name in ("mean", "inv_std", "rms"):
+    if name in ("mean", "inv_std", "rms") and name not in NAMED.get(spec.name, ({}, {}))[0]:
         return STATISTICS.get(spec.name, STATISTICS["norm"])
     if "channels_last" in spec.name and name in ("x", "dy"):
         return shapes[name][0], *shapes[name][2:], shapes[name][1]

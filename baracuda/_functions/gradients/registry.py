@@ -141,6 +141,7 @@ def zero_padding(shape: Sequence[int], whole: Sequence[int]) -> list[tuple[int, 
 # Numbers of a function that its gradient lacks: they follow from the shape of dy.
 _OF_DY: dict[str, Callable[[Sequence[int]], Any]] = {
     "num_segments": lambda shape: shape[0], "max_selected": math.prod, "size": list,
+    "output_size": lambda shape: list(shape[2:]),
 }  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
     others = [a for a in (*function.arrays, *function.numbers) if a.name not in found.given]
     if (
         "y" in known
-        or known.intersection(found.given)
+        or known.intersection((*found.given, *[output.name for output in function.outputs]))
         or any([a.name not in known and a.name not in _OF_DY and a.default is REQUIRED for a in others])
     ):
         return None

@@ -33,6 +33,7 @@ from baracuda._functions.shape_rules import (
     bags,
     blocks,
     copies,
+    deform,
     experts,
     float_codes,
     gemm,
@@ -41,9 +42,11 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    pixels,
     quantizing,
     random,
     reductions,
+    regions,
     rotary,
     searching,
     serving,
@@ -61,6 +64,7 @@ from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import (
     CodeBook,
+    ColorConversion,
     EmbeddingBagMode,
     ExpertGroupScore,
     ExpertScoring,
@@ -288,6 +292,9 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "codes": float_codes.of_codes,
     "interpolate": images.interpolate, "grid_sample": images.grid_sample, "affine_grid": images.affine_grid,
     "pixel_shuffle": images.pixel_shuffle,
+    "regions": regions.by_extents, "nms": _named, "box_pairs": _named,
+    "pixels_to_planes": pixels.to_planes, "planes_to_pixels": pixels.to_pixels, "colors": pixels.colors,
+    "frames": pixels.frames, "deform_columns": deform.columns,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
@@ -358,6 +365,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
     "scoring": functools.partial(_enum_value, ExpertScoring),
     "group_score": functools.partial(_enum_value, ExpertGroupScore),
+    "color_code": functools.partial(_enum_value, ColorConversion),
 }  # fmt: skip
 
 

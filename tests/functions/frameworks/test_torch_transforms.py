@@ -87,6 +87,7 @@ REVERSE_ONLY = {
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
+    "deform_columns", "roi_align", "roi_pool",
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
     *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],
 }  # fmt: skip

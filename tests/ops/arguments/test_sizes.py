@@ -19,7 +19,7 @@ SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
 MULTIPLES = (
     *PACKED, "int4_", "nf4_", *SPARSE, "moe_wmma_gguf", "moe_scalar_gguf", "quantize_mx", "dequantize_mx",
-    "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul",
+    "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul", "nv12_to_rgb",
 )  # fmt: skip
 # Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [
@@ -144,5 +144,6 @@ def test_other_extents(library, op):
         problem.scalars["is_concatenated"] = 1  # concatenated targets, whose count is no product of two extents
     assert can_implement(library, op, problem)[0] == 2
     check_refused(library, op, problem, "")
-    assert str(most) in last_error(library) or "row_bytes is" in last_error(library)  # bytes of a row of blocks
+    # bytes of a row of blocks, and the channels and taps of columns
+    assert str(most) in last_error(library) or re.search("(row_bytes|column_rows|rows) is", last_error(library))
     assert "2^47 bytes" in last_error(library)

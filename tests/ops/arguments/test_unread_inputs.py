@@ -19,7 +19,11 @@ SEVERAL = [name for name, row in ROWS.items() if sum(p.is_output for p in row.po
 OF_EVERY_INPUT = {f"loss_{name}_backward_{{T}}" for name in ("margin_ranking", "cosine_embedding", "triplet_margin")}
 OF_EVERY_INPUT |= {name.replace("_backward", "_param_backward") for name in OF_EVERY_INPUT}
 OF_EVERY_INPUT |= {"loss_triplet_margin_swap_backward_{T}"}
-OF_EVERY_INPUT |= {"scatter_reduce_backward{I}_{T}", "loss_cross_entropy_soft_weighted_backward_{T}"}
+OF_EVERY_INPUT |= {
+    "deform_columns_backward_{T}",
+    "scatter_reduce_backward{I}_{T}",
+    "loss_cross_entropy_soft_weighted_backward_{T}",
+}
 # Results of attention and their lse.
 OF_EVERY_INPUT |= {name for name, row in ROWS.items() if row.family == "attention" and not name.startswith("alibi")}
 # Codes and scales, tokens, sorts and searches, and what is said of them.
