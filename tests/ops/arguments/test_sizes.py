@@ -19,7 +19,7 @@ SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
 PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
 MULTIPLES = (
     *PACKED, "int4_", "nf4_", *SPARSE, "moe_wmma_gguf", "moe_scalar_gguf", "quantize_mx", "dequantize_mx",
-    "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul",
+    "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul", "mx_matmul",
 )  # fmt: skip
 # Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [
