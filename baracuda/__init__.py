@@ -299,7 +299,7 @@ _OPS = {
     "quantize.blocks": (
         "GgufDequantize DequantizeBlocks TakeBlocks QuantizeBlocks QuantizeActivations QuantizeActivationsWide"
     ),
-    "quantize.product_plans": "QuantizedMatmul",
+    "quantize.product_plans": "QuantizedMatmul MxMatmul",
     "quantize.affine_plans": (
         "QuantizePerTensor QuantizePerTensorBackward DequantizePerTensor DequantizePerTensorBackward FakeQuantize "
         "FakeQuantizeBackward QuantizePerChannel QuantizePerChannelBackward DequantizePerChannel "

@@ -249,7 +249,7 @@ EXAMPLES = {
     **dict.fromkeys(("EncodeFloats", "DecodeFloats"), (12, bk.FloatFormat.E4M3)),
     **dict.fromkeys(("QuantizeMx", "DequantizeMx"), (3, 64, bk.MxFormat.MXFP4)), "SwizzleScales": (3, 5),
     **dict.fromkeys(("Quantize4Bit", "Dequantize4Bit", "Quantize8BitBlocks", "Dequantize8BitBlocks"), (100, 32)),
-    "Gemv4Bit": (3, 6, 8, 4), "QuantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
+    "MxMatmul": (3, 5, 64), "Gemv4Bit": (3, 6, 8, 4), "QuantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "DequantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
     "Moe": (bk.MoeKind.SCALAR_GGUF, 6, 4, 2, 32, 5, bk.GgufBlockFormat.Q8_0),

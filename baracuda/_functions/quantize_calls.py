@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Affine quantisation under the names of ONNX, by calls of the op table's functions, for arrays of any framework.
+"""Affine quantisation under the names of ONNX, and a linear layer of four-bit weights, by calls of the op table's
+functions, for arrays of any framework.
 
 `Arrays` has what frameworks do differently: calls of functions, dtypes, conversions and new arrays.
 """
@@ -7,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from baracuda._call.scalars import INT32_MAX, INT32_MIN, as_integer
@@ -17,10 +18,11 @@ from baracuda.kinds import ActivationKind
 
 NAMES = (
     "quantize_linear", "dequantize_linear", "fake_quantize", "dynamic_quantize_linear", "quantized_linear",
-    "matmul_integer", "qlinear_matmul",
+    "matmul_integer", "qlinear_matmul", "linear_4bit",
 )  # fmt: skip
 _CODES = {ElementKind.S8: "s8", ElementKind.U8: "u8", ElementKind.S4: "s4", ElementKind.U4: "u4"}
 _RANGES = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
+_FEW_ROWS = 16  # that one kernel multiplies, reading the weights once for eight of them
 _SCOPES = ("channel", "token", "group")
 # Functions that they call.
 CALLED = (
@@ -30,6 +32,7 @@ CALLED = (
     "dynamic_range_quantize_per_token_sym_s8", "dynamic_range_quantize_per_token_asym_s8",
     "dynamic_range_quantize_per_token_asym_u8", "quantized_linear_codes", "matmul_integer_by_s8",
     "matmul_integer_by_u8", "qlinear_matmul_by_s8", "qlinear_matmul_by_u8",
+    "gemv_4bit", "dequantize_4bit", "linear",
 )  # fmt: skip
 
 
@@ -50,6 +53,9 @@ class Arrays(Protocol):
 
     def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
         """The array in another shape."""
+
+    def linear_of(self, x: Any, weight: Callable[..., Any], arrays: Sequence[Any], bias: Any) -> Any:
+        """linear with weight(*arrays), which is computed again where gradients need it."""
 
 
 def code_of(dtype: Any, name: str = "dtype") -> str:
@@ -234,6 +240,25 @@ class QuantizeCalls:
             scale(y_scale, "y_scale"), zero(a_zero_point, "a_zero_point"), zero(b_zero_point, "b_zero_point"),
             zero(y_zero_point, "y_zero_point"),
         )  # fmt: skip
+
+    def linear_4bit(
+        self, x: Any, codes: Any, absmax: Any = None, absmax_codes: Any = None, absmax_map: Any = None,
+        absmax_outer: Any = None, absmax_offset: Any = None, bias: Any = None, *, n: int, block_size: int = 64,
+        book: Any = "nf4",
+    ) -> Any:  # fmt: skip
+        if not x.shape:
+            raise InvalidProblemError("x has shape (), must have an axis")
+        arrays = (codes, absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset)
+        numbers: dict[str, Any] = {"block_size": block_size, "book": book}
+        if math.prod(x.shape[:-1]) <= _FEW_ROWS:
+            return self.arrays.call("gemv_4bit", x, codes, n, *arrays[1:], bias, **numbers)
+        k, element = x.shape[-1], self.arrays.element(x, "x")
+
+        def weight(*coded: Any) -> Any:
+            flat = self.arrays.call("dequantize_4bit", *coded, numel=n * k, **numbers, dtype=element)
+            return self.arrays.reshaped(flat, (n, k))
+
+        return self.arrays.linear_of(x, weight, arrays, bias)
 
 
 _ACTIVATIONS = {None: 0, "none": 0, "relu": 1, "gelu": 2, "silu": 3, "gelu_tanh": 4}

@@ -119,6 +119,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "EIGHT_BIT_DEQUANTIZE": "codes of a map of 256 values as floats",
         "ENCODE_FLOATS": "floats as bytes of a narrow format", "DECODE_FLOATS": "bytes of a narrow format as floats",
         "MX_QUANTIZE": "blocks of floats with a narrow scale", "MX_DEQUANTIZE": "blocks with a narrow scale as floats",
+        "MX_PRODUCT": "any number of rows times weights with a narrow scale for each block",
         "SWIZZLE_SCALES": "scales in the order of tensor cores, or back",
         "FP8_QUANTIZE": "8-bit floats with f32 scales", "FP8_DEQUANTIZE": "8-bit floats with f32 scales as floats",
     },

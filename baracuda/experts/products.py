@@ -16,7 +16,7 @@ from baracuda.quantize.formats import GgufBlockFormat, bytes_of
 # Formats of expert matrices in the order of C's gguf_dtype.
 _FORMATS = (
     GgufBlockFormat.Q8_0, GgufBlockFormat.Q4_K, GgufBlockFormat.Q2_K, GgufBlockFormat.Q3_K, GgufBlockFormat.Q5_K,
-    GgufBlockFormat.Q6_K,
+    GgufBlockFormat.Q6_K, GgufBlockFormat.MXFP4, GgufBlockFormat.NVFP4,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -137,7 +138,24 @@ bool is_within(const XLA_FFI_CallFrame* frame, const Attributes& attributes, int
     }
 }
 
+// XLA's threads flush subnormal numbers to zero, of which kernels make others, such as the values of narrow floats: the
+// default environment does not.
+class DefaultFloats {
+public:
+    DefaultFloats() {
+        std::fegetenv(&before_);
+        std::fesetenv(FE_DFL_ENV);
+    }
+    ~DefaultFloats() { std::fesetenv(&before_); }
+    DefaultFloats(const DefaultFloats&) = delete;
+    DefaultFloats& operator=(const DefaultFloats&) = delete;
+
+private:
+    std::fenv_t before_;
+};
+
 XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void* library, void* stream) {
+    const DefaultFloats scope;
     const Attributes attributes(frame->attrs);
     char text[512];
     const auto* known = std::lower_bound(std::begin(signatures), std::end(signatures), attributes.signature,

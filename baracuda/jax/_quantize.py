@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Affine quantisation for JAX; fake_quantize has gradients."""
+"""Affine quantisation and linear_4bit for JAX; fake_quantize and linear_4bit have gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from baracuda._functions.quantize_calls import CALLED, NAMES, QuantizeCalls
@@ -30,6 +31,10 @@ class _Arrays:
 
     def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
         return jnp.reshape(x, tuple(shape))
+
+    def linear_of(self, x: Any, weight: Callable[..., Any], arrays: Sequence[Any], bias: Any) -> Any:
+        # Only arguments are kept for the gradient, not the weights.
+        return jax.checkpoint(lambda x, bias, *coded: self.call("linear", x, weight(*coded), bias))(x, bias, *arrays)
 
 
 def made(name: str, function: Callable[[str], Any]) -> Any:

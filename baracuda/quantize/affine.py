@@ -7,7 +7,7 @@ of the first array and are on its device and stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from baracuda import functions
@@ -18,7 +18,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.errors import naming
 from baracuda.tensor import tensor
 
-__all__ = list(NAMES)
+__all__ = [name for name in NAMES if name != "linear_4bit"]
 
 
 class _Arrays:
@@ -41,8 +41,11 @@ class _Arrays:
     def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
         return reshaped(x, tuple(shape))
 
+    def linear_of(self, x: Any, weight: Callable[..., Any], arrays: Sequence[Any], bias: Any) -> Any:
+        return functions.linear(x, weight(*arrays), bias)
 
-_CALLS = QuantizeCalls(_Arrays())
+
+CALLS = QuantizeCalls(_Arrays())
 
 
 def _array(array: Any, name: str) -> Any:
@@ -69,7 +72,7 @@ def quantize_linear(
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.quantize_linear(
+    return CALLS.quantize_linear(
         given_array(x, "x"), _array(scale, "scale"), _array(zero_point, "zero_point"), axis=axis, group_size=group_size,
         q_min=q_min, q_max=q_max, dtype=dtype,
     )  # fmt: skip
@@ -86,7 +89,7 @@ def dequantize_linear(
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.dequantize_linear(
+    return CALLS.dequantize_linear(
         given_array(q, "q"), _array(scale, "scale"), _array(zero_point, "zero_point"), axis=axis, group_size=group_size,
         dtype=dtype, q_dtype=q_dtype,
     )  # fmt: skip
@@ -105,7 +108,7 @@ def fake_quantize(
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.fake_quantize(
+    return CALLS.fake_quantize(
         given_array(x, "x"), _array(scale, "scale"), _array(zero_point, "zero_point"), axis=axis, q_min=q_min,
         q_max=q_max, grad_factor=grad_factor,
     )  # fmt: skip
@@ -124,7 +127,7 @@ def dynamic_quantize_linear(
 
     UnsupportedError for a dtype that is not served, or another axis.
     """
-    return _CALLS.dynamic_quantize_linear(
+    return CALLS.dynamic_quantize_linear(
         given_array(x, "x"), axis=axis, symmetric=symmetric, q_min=q_min, q_max=q_max, dtype=dtype
     )
 
@@ -142,7 +145,7 @@ def quantized_linear(
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.quantized_linear(
+    return CALLS.quantized_linear(
         given_array(x, "x"), given_array(weight, "weight"), _array(weight_scale, "weight_scale"), _array(bias, "bias"),
         x_scale=_array(x_scale, "x_scale"), x_zero_point=_array(x_zero_point, "x_zero_point"),
         weight_zero_point=_array(weight_zero_point, "weight_zero_point"), activation=activation, dtype=dtype,
@@ -157,7 +160,7 @@ def matmul_integer(a: Any, b: Any, a_zero_point: Any = None, b_zero_point: Any =
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.matmul_integer(
+    return CALLS.matmul_integer(
         given_array(a, "a"), given_array(b, "b"), _array(a_zero_point, "a_zero_point"),
         _array(b_zero_point, "b_zero_point"),
     )  # fmt: skip
@@ -174,7 +177,7 @@ def qlinear_matmul(
 
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
-    return _CALLS.qlinear_matmul(
+    return CALLS.qlinear_matmul(
         given_array(a, "a"), _array(a_scale, "a_scale"), _array(a_zero_point, "a_zero_point"), given_array(b, "b"),
         _array(b_scale, "b_scale"), _array(b_zero_point, "b_zero_point"), _array(y_scale, "y_scale"),
         _array(y_zero_point, "y_zero_point"),

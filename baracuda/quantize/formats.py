@@ -36,11 +36,13 @@ class GgufBlockFormat(IntEnum):
     IQ1_M = 29
     TQ1_0 = 34
     TQ2_0 = 35
+    MXFP4 = 39
+    NVFP4 = 40
 
     @property
     def block_size(self) -> int:
         """Values of a block."""
-        return 32 if self in _BLOCKS_OF_32 else 256
+        return _SMALL_BLOCKS.get(self, 256)
 
     @property
     def type_size(self) -> int:
@@ -70,8 +72,12 @@ _BYTES = {
     GgufBlockFormat.IQ2_XXS: 66, GgufBlockFormat.IQ2_XS: 74, GgufBlockFormat.IQ3_XXS: 98, GgufBlockFormat.IQ1_S: 50,
     GgufBlockFormat.IQ4_NL: 18, GgufBlockFormat.IQ3_S: 110, GgufBlockFormat.IQ2_S: 82, GgufBlockFormat.IQ4_XS: 136,
     GgufBlockFormat.IQ1_M: 56, GgufBlockFormat.TQ1_0: 54, GgufBlockFormat.TQ2_0: 66,
+    GgufBlockFormat.MXFP4: 17, GgufBlockFormat.NVFP4: 36,
 }  # fmt: skip
-_BLOCKS_OF_32 = frozenset(each for each in GgufBlockFormat if each.is_type_01 or each is GgufBlockFormat.IQ4_NL)
+_SMALL_BLOCKS = {
+    **{each: 32 for each in GgufBlockFormat if each.is_type_01}, GgufBlockFormat.IQ4_NL: 32, GgufBlockFormat.MXFP4: 32,
+    GgufBlockFormat.NVFP4: 64,
+}  # fmt: skip
 _BY_ID = {int(each): each for each in GgufBlockFormat}
 _BY_NAME = {each.name.lower(): each for each in GgufBlockFormat}
 

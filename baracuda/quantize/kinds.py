@@ -51,6 +51,7 @@ class QuantizeKind(IntEnum):
     SWIZZLE_SCALES = 231
     FP8_QUANTIZE = 232
     FP8_DEQUANTIZE = 233
+    MX_PRODUCT = 234
 
 
 class DynamicRangeMode(IntEnum):

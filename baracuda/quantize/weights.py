@@ -15,11 +15,10 @@ import numpy as np
 from baracuda import functions
 from baracuda._arrays.shaping import given_array, reshaped
 from baracuda.errors import InvalidProblemError, naming
-from baracuda.tensor import tensor
+from baracuda.quantize.affine import CALLS
 
 __all__ = ["compress_absmax", "dynamic_map", "linear_4bit"]
 
-_FEW_ROWS = 16  # that one kernel multiplies, reading the weights once for eight of them
 _OUTER_BLOCK = 256
 
 
@@ -66,13 +65,5 @@ def linear_4bit(
     The other arguments are those of dequantize_4bit. Up to 16 rows of x are multiplied by the codes (gemv_4bit); for
     more the weights become floats of x's dtype first.
     """
-    x = given_array(x, "x")
-    if not x.shape:
-        raise InvalidProblemError("x has shape (), must have an axis")
     maxima = (absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset)
-    if math.prod(x.shape[:-1]) <= _FEW_ROWS:
-        return functions.gemv_4bit(x, codes, n, *maxima, bias, block_size=block_size, book=book)
-    k = x.shape[-1]
-    element = tensor(x, "x").dtype
-    flat = functions.dequantize_4bit(codes, *maxima, numel=n * k, block_size=block_size, book=book, dtype=element)
-    return functions.linear(x, reshaped(flat, (n, k)), bias)
+    return CALLS.linear_4bit(given_array(x, "x"), codes, *maxima, bias, n=n, block_size=block_size, book=book)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Affine quantisation for PyTorch, of operators that torch.compile traces; fake_quantize has gradients."""
+"""Affine quantisation and linear_4bit for PyTorch, of operators that torch.compile traces.
+
+fake_quantize and linear_4bit have gradients.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +35,22 @@ class _Tensors:
 
     def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
         return x.reshape(tuple(shape))
+
+    def linear_of(self, x: Any, weight: Callable[..., Any], arrays: Sequence[Any], bias: Any) -> Any:
+        decoded = weight(*arrays)
+        if not x.requires_grad or torch.compiler.is_compiling():
+            return self.call("linear", x, decoded, bias)
+
+        # The codes are kept for the gradient, not the weights.
+        def packed(saved: torch.Tensor) -> torch.Tensor | None:
+            return None if saved is decoded else saved
+
+        def unpacked(saved: torch.Tensor | None) -> torch.Tensor:
+            found: torch.Tensor = weight(*arrays) if saved is None else saved
+            return found
+
+        with torch.autograd.graph.saved_tensors_hooks(packed, unpacked):
+            return self.call("linear", x, decoded, bias)
 
 
 def _dtype(element: ElementKind) -> torch.dtype:

@@ -18,8 +18,9 @@
 
 namespace bk::moe {
 
-// Numbers of the reference's gguf_dtype, and kDense.
-enum class WeightFormat : int32_t { kDense = -1, kQ80, kQ4K, kQ2K, kQ3K, kQ5K, kQ6K };
+// Numbers of gguf_dtype, those to kQ6K the reference's, and kDense.
+enum class WeightFormat : int32_t { kDense = -1, kQ80, kQ4K, kQ2K, kQ3K, kQ5K, kQ6K, kMxfp4, kNvfp4 };
+constexpr int32_t kWeightFormats = 8;
 enum class RowType : int32_t { kF32, kF16, kBf16 };
 
 template <class T>
@@ -37,15 +38,17 @@ BK_HD void with_format(WeightFormat format, const Body& body) {
         case WeightFormat::kQ3K: return body(codec::Q3K{});
         case WeightFormat::kQ5K: return body(codec::Q5K{});
         case WeightFormat::kQ6K: return body(codec::Q6K{});
+        case WeightFormat::kMxfp4: return body(codec::Mxfp4{});
+        case WeightFormat::kNvfp4: return body(codec::Nvfp4{});
         case WeightFormat::kDense: return;
     }
 }
 
 // Values and bytes of a block; 0 of numbers that name no format.
 inline codec::BlockSize block_of(WeightFormat format) {
-    constexpr int32_t kGgmlTypes[] = {8, 12, 10, 11, 13, 14};
+    constexpr int32_t kGgmlTypes[kWeightFormats] = {8, 12, 10, 11, 13, 14, 39, 40};
     const auto number = static_cast<int32_t>(format);
-    return number < 0 || number > 5 ? codec::BlockSize{0, 0} : codec::BlockSize::of(kGgmlTypes[number]);
+    return number < 0 || number >= kWeightFormats ? codec::BlockSize{0, 0} : codec::BlockSize::of(kGgmlTypes[number]);
 }
 inline int64_t row_bytes_of(WeightFormat format, int64_t k) {
     const codec::BlockSize block = block_of(format);
@@ -94,7 +97,7 @@ struct ProductExtents {
     }
     Status check_format(int32_t gguf_dtype) const {
         const int64_t block = block_of(static_cast<WeightFormat>(gguf_dtype)).values;
-        if (block == 0) return fail(Status::kUnsupported, "gguf_dtype is %d, must be in [0, 5]", gguf_dtype);
+        if (block == 0) return fail(Status::kUnsupported, "gguf_dtype is %d, must be in [0, 7]", gguf_dtype);
         if (size_k % block == 0) return Status::kOk;
         return fail(Status::kInvalidProblem, "size_k is %d, must be a multiple of %lld, the values of a block", size_k,
                     static_cast<long long>(block));

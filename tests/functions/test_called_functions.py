@@ -14,6 +14,7 @@ from baracuda._call.c_call import OF_BYTES
 from baracuda._functions.flags import FLAGS
 from baracuda._functions.spec import REQUIRED, specs
 from baracuda._library.param import SUFFIXES
+from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.quantize.shapes import fp8_scale_shape
 from cases import CASES, Draw
 from cases.gemm.gemm import ACTIVATIONS
@@ -37,6 +38,10 @@ QUANTIZING = {name for name, spec in CALLED.items() if spec.layout.startswith("q
 # test_images.py tests these: arguments of the functions have other shapes than C's operands
 IMAGES = {name for name, spec in CALLED.items() if spec.layout in ("interpolate", "grid_sample", "affine_grid",
                                                                    "pixel_shuffle", "named")}  # fmt: skip
+QUANTIZING = {
+    name for name, spec in CALLED.items()
+    if "integer" in spec.layout or (spec.layout.startswith("quantize") and spec.layout != "quantized_matmul")
+}  # fmt: skip
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.
@@ -169,6 +174,8 @@ def numbers_of(spec, problem):
             value = problem.arrays[spec.outputs[0].pointer].dtype
         elif number.number == "interpolation":
             value = bk.QuantileInterpolation(value).name.lower()
+        elif number.number == "backend":
+            value = value == BATCH_INVARIANT
         elif number.number in CODES:
             value = CODES[number.number](value).name.lower()
         elif number.number in FLAGS:

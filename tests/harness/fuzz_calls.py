@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_rows
+from . import fuzz_codes, fuzz_rows
 from .fuzz_extents import INDEXED, indexed_extents, matrices_of
 from .fuzz_rows import Call, small_shape, small_strides
 from .launch import OPS, ROWS
@@ -18,8 +18,8 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
 UNDRAWN_OPS = (
     "attention_", "col2im", "concat", "contiguize", "fa2_sdpa", "flash_sdpa", "flip", "im2col", "pad", "permute",
     "repeat_interleave", "roll", "sdpa_", "tri", "unfold", "write_slice",
-    "dequantize_", "fake_quantize_learnable", "fake_quantize_per_channel", "gemv_4bit", "mmvq_", "moe_", "nf4_",
-    "quantize_", "quantized_matmul", "swizzle_scales", "take_blocks",
+    "dequantize_fp8", "dequantize_per_", "dequantize_{F}", "fake_quantize_learnable", "fake_quantize_per_channel",
+    "mmvq_", "moe_", "nf4_", "quantize_fp8", "quantize_per_", "quantize_q8_1",
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]
@@ -121,6 +121,7 @@ def draw_flat(rng, row) -> dict:
         draw_narrow(rng, row, scalars)
     draw_pitches(rng, row, scalars)
     draw_features(rng, row, scalars)
+    fuzz_codes.draw(rng, row, scalars)
     return scalars
 
 

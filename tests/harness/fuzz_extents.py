@@ -8,7 +8,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_rows
+from . import fuzz_codes, fuzz_rows
 from .fuzz_rows import Call
 from .launch import OPS
 
@@ -129,6 +129,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         | computed_extents(names)
         | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     )
+    names |= fuzz_codes.extents(OPS[call.op][0], names)
     names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
     names["num_edges"] = names.get("num_bins", -1) + 1
     extents = []

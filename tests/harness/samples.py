@@ -206,6 +206,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "decode_floats": ({"codes": (3, 4)}, {"float_format": "e4m3"}),
     "quantize_mx": ({"x": (3, 64), "tensor_scale": (1,)}, {}),
     "dequantize_mx": ({"codes": (3, 32), "scales": (3, 2), "tensor_scale": (1,)}, {}),
+    "mx_matmul": ({"x": (3, 64), "codes": (5, 32), "scales": (5, 2), "tensor_scale": (1,), "bias": (5,)}, {}),
     "quantize_4bit": ({"x": (3, 4)}, {}),
     "dequantize_4bit": ({"codes": (6,), **_MAXIMA}, {}),
     "gemv_4bit": ({"x": (3, 4), "codes": (10,), "bias": (5,), **_MAXIMA}, {"n": 5}),

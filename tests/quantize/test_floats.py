@@ -235,3 +235,15 @@ def test_checkpoints_of_gptq_and_awq(rng):
         bk.gptq_checkpoint(words(q, 0), words(z, 1), rule=bk.ZeroPointRule.V2, g_idx=np.zeros(256, int))
     with pytest.raises(bk.InvalidProblemError, match="32-bit integers"):
         bk.awq_checkpoint(q, words(z, 1))
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17, 40])
+@pytest.mark.parametrize("book", ["nf4", "fp4"])
+def test_linear_4bit(library, rows, book):
+    """Few rows are multiplied by the codes, more by the decoded weights."""
+    rng = np.random.default_rng(5)
+    w, x, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((20, 96), (2, rows, 96), (20,)))
+    codes, absmax = called("quantize_4bit", library, w, book=book)
+    decoded = called("dequantize_4bit", library, codes, absmax, book=book).reshape(20, 96)
+    got = called("linear_4bit", library, x, codes, absmax, None, None, None, None, bias, n=20, book=book)
+    np.testing.assert_allclose(got, x @ decoded.T + bias, rtol=1e-4, atol=1e-4)

@@ -249,6 +249,24 @@ def tq2_0(b: np.ndarray) -> Parts:
     return half(b, 64), bits(b, 32 * N + L, 2 * J, 2) - 1, 0.0
 
 
+# --- elements of e2m1 -------------------------------------------------------------------------------------------------
+
+DOUBLED_E2M1 = np.array([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], np.int64)
+
+
+def mxfp4(b: np.ndarray) -> Parts:
+    return np.exp2(b[:, :1].astype(np.float64) - 128).astype(F), DOUBLED_E2M1[nibbles32(b, 1)], 0.0
+
+
+def nvfp4(b: np.ndarray) -> Parts:
+    e = np.arange(64)
+    code = bits(b, e // 16, np.array(0), 8)
+    exponent, mantissa = code >> 3 & 15, code & 7
+    scale = np.where(exponent == 0, np.ldexp(mantissa / 8, -6), np.ldexp(1 + mantissa / 8, exponent - 7)) / 2
+    codes = DOUBLED_E2M1[bits(b, 4 + e // 16 * 8 + e % 8, e % 16 // 8 * 4, 4)]
+    return np.where(code == 127, 0, scale).astype(F), codes, 0.0
+
+
 FORMATS = {
     each.name: each
     for each in (
@@ -275,6 +293,8 @@ FORMATS = {
         Format("iq1_m", 29, 256, 56, iq1_m),
         Format("tq1_0", 34, 256, 54, tq1_0),
         Format("tq2_0", 35, 256, 66, tq2_0),
+        Format("mxfp4", 39, 32, 17, mxfp4),
+        Format("nvfp4", 40, 64, 36, nvfp4),
     )
 }
 

@@ -103,14 +103,38 @@ def matmul_same_batch(call: Call, dy: Any, given: Given) -> Gradients | None:
     return dict(zip("ab", call("matmul_backward", dy, a, b, needs=[needs["a"], needs["b"]])))
 
 
-def _quantized_matmul(call: Call, dy: Any, given: Given) -> Gradients:
+_MAXIMA = ("absmax", "absmax_codes", "absmax_map", "absmax_outer", "absmax_offset")
+
+
+def _coded(decode: Callable[[Call, Any, Given], Any]) -> GradientRule:
     """dx = dy times the decoded weights, dbias = sum of dy over its rows; the weights are constant."""
-    needs, found = given["needs"], {}
-    if needs.get("x"):
-        found["x"] = call("matmul", dy, call("dequantize_blocks", given["w"], format=given["format"], dtype=dy.dtype))
-    if needs.get("bias"):
-        found["bias"] = dy.reshape(-1, dy.shape[-1]).sum(0)
-    return found
+
+    def rule(call: Call, dy: Any, given: Given) -> Gradients:
+        needs, found = given["needs"], {}
+        if needs.get("x"):
+            found["x"] = call("matmul", dy, decode(call, dy, given))
+        if needs.get("bias"):
+            found["bias"] = dy.reshape(-1, dy.shape[-1]).sum(0)
+        return found
+
+    return rule
+
+
+def _blocks(call: Call, dy: Any, given: Given) -> Any:
+    return call("dequantize_blocks", given["w"], format=given["format"], dtype=dy.dtype)
+
+
+def _mx_blocks(call: Call, dy: Any, given: Given) -> Any:
+    numbers = {name: given[name] for name in ("mx_format", "scale_layout")}
+    arrays = (given["codes"], given["scales"], given.get("tensor_scale"))
+    return call("dequantize_mx", *arrays, **numbers, dtype=dy.dtype)
+
+
+def _four_bits(call: Call, dy: Any, given: Given) -> Any:
+    n, k = dy.shape[-1], given["x"].shape[-1]
+    numbers = {name: given[name] for name in ("block_size", "book")}
+    arrays = (given["codes"], *[given.get(name) for name in _MAXIMA])
+    return call("dequantize_4bit", *arrays, numel=n * k, **numbers, dtype=dy.dtype).reshape(n, k)
 
 
 # Name -> its gradients by argument, and the arguments and results that they read.
@@ -118,7 +142,9 @@ GEMM_GRADIENTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "linear": (_linear, ("x", "weight")),
     "linear_backward": (_linear_backward, ("dy", "x", "weight")),
     "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
-    "quantized_matmul": (_quantized_matmul, ("w",)),
+    "quantized_matmul": (_coded(_blocks), ("w",)),
+    "mx_matmul": (_coded(_mx_blocks), ("codes", "scales", "tensor_scale")),
+    "gemv_4bit": (_coded(_four_bits), ("x", "codes", *_MAXIMA)),
 }
 for _name in _ACTIVATIONS:
     GEMM_GRADIENTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")

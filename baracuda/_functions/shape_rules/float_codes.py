@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from baracuda._call.scalars import INT32_MAX, as_integer
+from baracuda._call.scalars import INT32_MAX, as_flag, as_integer
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, check_shape, dense_as, member
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
+from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.kinds import Fp8Scaling, MxFormat, ScaleLayout
 from baracuda.quantize.shapes import fp8_scale_shape, mx_code_bytes, mx_scale_shape
 
@@ -85,6 +86,23 @@ def _dequantize_mx(spec: Spec, shapes: Shapes, numbers: Numbers) -> CallMeta:
     return _of({"rows": rows, "n": n}, extents, {"y": (*leading, n)})
 
 
+def _mx_matmul(spec: Spec, shapes: Shapes, numbers: Numbers) -> CallMeta:
+    form = member(MxFormat, "mx_format", numbers["mx_format"])
+    layout = member(ScaleLayout, "scale_layout", numbers["scale_layout"])
+    leading, m, k = _rows("x", shapes)
+    n = _matrix("codes", shapes)[0]
+    check_shape("codes", shapes["codes"], (n, mx_code_bytes(k, form)))
+    scales = mx_scale_shape(n, k, form, layout)
+    check_shape("scales", shapes["scales"], scales)
+    check_shape("bias", shapes.get("bias", (n,)), (n,))
+    extents = {
+        "x": (m, k), "codes": shapes["codes"], "scales": scales, "tensor_scale": (1,), "bias": (n,), "y": (m, n)
+    }  # fmt: skip
+    backend = BATCH_INVARIANT * as_flag("batch_invariant", numbers["batch_invariant"])
+    values = {"m": m, "n": n, "k": k, "mx_format": int(form), "scale_layout": int(layout), "backend": backend}
+    return _of(values, extents, {"y": (*leading, n)})
+
+
 def _block_size(numbers: Numbers) -> int:
     return as_integer("block_size", numbers["block_size"], 1, INT32_MAX)
 
@@ -153,7 +171,7 @@ _RULES: dict[str, Callable[[Spec, Shapes, Numbers], CallMeta]] = {
     "quantize_mx_{T}": _quantize_mx, "dequantize_mx_{T}": _dequantize_mx, "quantize_4bit_{T}": _quantize_blocks,
     "quantize_8bit_blocks_{T}": _quantize_blocks, "dequantize_8bit_blocks_{T}": _dequantize_8bit,
     "dequantize_4bit_{T}": _dequantize_4bit, "gemv_4bit_{T}": _gemv_4bit, "quantize_fp8_{T}_{U}": _fp8,
-    "dequantize_fp8_{T}_{U}": _fp8,
+    "dequantize_fp8_{T}_{U}": _fp8, "mx_matmul_{T}": _mx_matmul,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/codec/gguf_floats.h"
 #include "core/codec/gguf_k.h"
 #include "core/codec/gguf_legacy.h"
 
@@ -129,6 +130,30 @@ struct Codes16<Q6K> {
     static BK_HD Bytes16 read(const uint8_t* block, int e) {
         const Bytes16 low = shifted_right(load_bytes(block + e / 128 * 64 + e % 64), e % 128 / 64 * 4) & 15;
         return (low | shifted_left(twobits16(block + 128, e), 4)) - 32;
+    }
+};
+
+// Twice the values of sixteen codes of e2m1.
+BK_HD Bytes16 doubled_e2m1_16(Bytes16 nibbles) {
+    const Bytes16 code = nibbles & 7, above4 = reinterpret_cast<Bytes16>(code > 4),
+                  above5 = reinterpret_cast<Bytes16>(code > 5), above6 = reinterpret_cast<Bytes16>(code > 6),
+                  minus = reinterpret_cast<Bytes16>(nibbles > 7);
+    const Bytes16 magnitude = code + (above4 & 1) + (above5 & 1) + (above6 & 3);
+    return (magnitude ^ minus) - minus;
+}
+
+template <>
+struct Codes16<Mxfp4> {
+    static BK_HD Bytes16 read(const uint8_t* block, int e) { return doubled_e2m1_16(nibbles16_of_32(block + 1, e)); }
+};
+
+template <>
+struct Codes16<Nvfp4> {
+    static BK_HD Bytes16 read(const uint8_t* block, int e) {
+        typedef uint64_t Halves __attribute__((vector_size(16)));
+        uint64_t bytes;
+        memcpy(&bytes, block + 4 + e / 2, sizeof(bytes));
+        return doubled_e2m1_16(reinterpret_cast<Bytes16>(Halves{bytes, bytes >> 4}) & 15);
     }
 };
 

@@ -10,6 +10,13 @@ namespace bk::codec {
 
 // Twice the values of four codes of e2m1, one in each byte.
 BK_HD uint32_t doubled_e2m1(uint32_t nibbles) {
+#if BK_ON_GPU
+    const uint32_t pairs = (nibbles | nibbles >> 4) & 0x00ff00ffu, selector = (pairs | pairs >> 8) & 0x7777u;
+    const uint32_t magnitudes = __byte_perm(0x03020100u, 0x0c080604u, selector);
+    const uint32_t has_value = nibbles | nibbles >> 1 | nibbles >> 2;  // in the lowest bits: 0 has no other complement
+    const uint32_t minus = nibbles >> 3 & has_value & 0x01010101u;
+    return (magnitudes ^ minus * 255u) + minus;
+#else
     uint32_t codes = 0;
     BK_UNROLL
     for (int i = 0; i < 4; ++i) {
@@ -18,6 +25,7 @@ BK_HD uint32_t doubled_e2m1(uint32_t nibbles) {
         codes |= (nibble & 8u ? (0u - magnitude) & 0xffu : magnitude) << (8 * i);
     }
     return codes;
+#endif
 }
 
 struct Mxfp4 {

@@ -100,4 +100,19 @@ BK_HD int64_t swizzled_index(int64_t row, int64_t block, int64_t blocks) {
     return tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4;
 }
 
+enum class ScaleLayout : int32_t { kLinear, kSwizzled };
+
+// The layout of a matrix of scales. Swizzled ones are padded with zeros to whole tiles.
+struct ScaleMap {
+    ScaleLayout layout;
+    int64_t rows, blocks;
+
+    BK_HD int64_t at(int64_t row, int64_t block) const {
+        return layout == ScaleLayout::kLinear ? row * blocks + block : swizzled_index(row, block, blocks);
+    }
+    BK_HD int64_t padded_rows() const { return layout == ScaleLayout::kLinear ? rows : (rows + 127) / 128 * 128; }
+    BK_HD int64_t padded_blocks() const { return layout == ScaleLayout::kLinear ? blocks : (blocks + 3) / 4 * 4; }
+    BK_HD int64_t count() const { return padded_rows() * padded_blocks(); }
+};
+
 }  // namespace bk::codec

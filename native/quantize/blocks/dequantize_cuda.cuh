@@ -43,7 +43,7 @@ BK_DEVICE void stage_gathered(uint8_t* to, bool* has, const EncodedRows& blocks,
         if (!blocks.has(source)) continue;
         const int64_t block = source * blocks.blocks_per_row + (first + k) % blocks.blocks_per_row;
         const uint8_t* const from = blocks.blocks + block * kBytes;
-        if (reinterpret_cast<uintptr_t>(from) % 2 == 0)
+        if (kBytes % 2 == 0 && reinterpret_cast<uintptr_t>(from) % 2 == 0)
             for (int i = lane; i < kBytes / 2; i += 32) store<2>(to + k * kBytes + 2 * i, load<2>(from + 2 * i));
         else
             for (int i = lane; i < kBytes; i += 32) to[k * kBytes + i] = from[i];
@@ -65,7 +65,7 @@ template <class Format>
 __global__ void __launch_bounds__(kDecodeThreads)
     dequantize_kernel(EncodedRows blocks, FloatArray y, bool is_vector, int64_t count) {
     constexpr int kBlocks = kDecodeValues / Format::kBlock;
-    static_assert(kBlocks * Format::kBlock == kDecodeValues && Format::kBytes % 2 == 0, "a tile has whole blocks");
+    static_assert(kBlocks * Format::kBlock == kDecodeValues, "a tile has whole blocks");
     alignas(16) __shared__ uint8_t staged[kBlocks * Format::kBytes];
     __shared__ bool has[kBlocks];
     for (int64_t first = int64_t{blockIdx.x} * kBlocks; first < count; first += int64_t{gridDim.x} * kBlocks) {

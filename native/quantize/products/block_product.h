@@ -4,11 +4,21 @@
 
 #include <cstdint>
 
+#include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
 namespace bk {
+
+// Backends of products with coded weights: 0 chooses, kInvariantBackend is gemm's, and those from kTileBackend on are tiles on
+// the GPU of 64 rows of weights by 64 of x, 128 by 128 and 128 by 256.
+constexpr int32_t kInvariantBackend = 5, kTileBackend = 6, kTiles = 3;
+
+inline Status require_product_backend(int32_t backend) {
+    if (backend == 0 || (backend >= kInvariantBackend && backend < kTileBackend + kTiles)) return Status::kOk;
+    return fail(Status::kInvalidProblem, "backend is %d, must be 0, 5 (batch-invariant) or 6 to 8 (tiles)", backend);
+}
 
 enum class FloatDtype : int32_t { kF32, kF16, kBf16 };
 
@@ -55,8 +65,12 @@ struct BlockProduct {
     const void* bias;
     int64_t x_row, x_step, y_row;  // elements between rows of x, between elements of a row, between rows of y
     FloatDtype dtype;
-    Dispatches dispatches{};    // m is of no meaning if it has any
-    bool is_invariant = false;  // the order of a sum does not depend on m
+    Dispatches dispatches{};  // m is of no meaning if it has any
+    int32_t backend = 0;
+    int32_t format = -1;  // the GGML type id, if tiles may multiply
+
+    bool is_invariant() const { return backend == kInvariantBackend; }
+    int tile() const { return backend - kTileBackend; }  // negative if none is named
 };
 
 template <class Format>

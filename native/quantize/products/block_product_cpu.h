@@ -63,7 +63,7 @@ struct BlockReads : BlockProduct {
 
 template <class Format>
 Status block_product(const Launch&, const BlockProduct& p) {
-    if (p.dispatches.experts == 0 && p.m > kSkinny && !p.is_invariant)
+    if (p.dispatches.experts == 0 && p.m > kSkinny && !p.is_invariant())
         return multiply_read(Launch{}, BlockReads<Format>{p}, true);
     return multiply_row_tiles<FormatRows<Format>::template Of>(p);
 }

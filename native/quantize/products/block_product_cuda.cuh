@@ -12,59 +12,12 @@
 
 #include "core/codec/block_format.h"
 #include "core/intrinsics/tensor_core.cuh"
-#include "core/types/vec.h"
 #include "quantize/products/block_product.h"
+#include "quantize/products/mma_operands.cuh"
+#include "quantize/products/tiled_product.h"
 #include "quantize/products/weight_stages.cuh"
 
 namespace bk {
-
-// Four signed bytes as bf16 pairs: 128 plus the low seven bits, less 128, or 256 if the sign bit is set.
-BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) {
-#if BK_ON_GPU
-    const uint32_t low = __byte_perm(codes, 0x43u, 0x4140), high = __byte_perm(codes, 0x43u, 0x4342);
-    const auto subtract = [](uint32_t minuend, uint32_t subtrahend) {  // sm_80 has the fused form alone
-        uint32_t difference;
-        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(difference) : "r"(minuend), "r"(0x3f803f80u), "r"(subtrahend ^ 0x80008000u));
-        return difference;
-    };
-    first = subtract(low & 0xff7fff7fu, low & 0xff80ff80u);
-    second = subtract(high & 0xff7fff7fu, high & 0xff80ff80u);
-#else
-    const auto pair = [&](int i) {
-        const uint32_t low = narrow<bf16>(codec::code_of(codes, i)).bits,
-                       high = narrow<bf16>(codec::code_of(codes, i + 1)).bits;
-        return low | high << 16;
-    };
-    first = pair(0);
-    second = pair(2);
-#endif
-}
-
-// Part `part` of the exact sum of bf16 that an f32 is: truncation cannot overflow. Infinities and NaN have one part.
-BK_DEVICE uint32_t bf16_part(float x, int part) {
-    uint32_t bits = bit_cast<uint32_t>(x);
-    if ((bits & 0x7f800000u) == 0x7f800000u) return part > 0 ? 0 : (bits >> 16) | ((bits & 0x7fffffu) != 0 ? 0x40u : 0u);
-    for (int i = 0; i < part; ++i) {
-        x -= bit_cast<float>(bits & 0xffff0000u);
-        bits = bit_cast<uint32_t>(x);
-    }
-    return bits >> 16;
-}
-
-BK_DEVICE int parts_of(FloatDtype dtype) { return dtype == FloatDtype::kF32 ? 3 : dtype == FloatDtype::kF16 ? 2 : 1; }
-
-// Four elements of x.
-BK_DEVICE void load_four(float (&values)[4], const void* from, int64_t step, FloatDtype dtype, bool is_vector) {
-    if (is_vector && dtype == FloatDtype::kF32) {
-        const auto v = load<4>(static_cast<const float*>(from));
-        for (int i = 0; i < 4; ++i) values[i] = v.lane[i];
-    } else if (is_vector) {
-        const auto v = load<4>(static_cast<const bf16*>(from));
-        for (int i = 0; i < 4; ++i) values[i] = dtype == FloatDtype::kF16 ? widen(f16{v.lane[i].bits}) : widen(v.lane[i]);
-    } else {
-        for (int i = 0; i < 4; ++i) values[i] = load_float(from, i * step, dtype);
-    }
-}
 
 // Rows of x that a block multiplies at once: the dispatches, or the rows, in `at`.
 template <int kColumnBlocks>
@@ -128,22 +81,35 @@ BK_DEVICE void sum_slices(float (&total)[WeightStage<Format>::kTiles][kColumnBlo
         const int depth = static_cast<int>(min(p.k - k, int64_t{kStageK}));
 #pragma unroll 1
         for (int s = 0; s < depth; s += 32) {
-            float values[2][kColumnBlocks][4] = {};
+            uint32_t columns[2][kColumnBlocks][2] = {};
+            if (p.dtype == FloatDtype::kBf16 && is_vector) {
 #pragma unroll
-            for (int step = 0; step < 2; ++step)
+                for (int step = 0; step < 2; ++step)
 #pragma unroll
-                for (int c = 0; c < kColumnBlocks; ++c)
-                    if (x[c] != nullptr)
-                        load_four(values[step][c], x[c] + (k + s + 16 * step + 4 * t) * x_bytes, p.x_step, p.dtype, is_vector);
-            uint32_t columns[2][kColumnBlocks][2];
+                    for (int c = 0; c < kColumnBlocks; ++c)
+                        if (x[c] != nullptr) {
+                            const auto own = load<2>(reinterpret_cast<const uint32_t*>(x[c] + (k + s + 16 * step + 4 * t) * 2));
+                            columns[step][c][0] = own.lane[0];
+                            columns[step][c][1] = own.lane[1];
+                        }
+            } else {
+                float values[2][kColumnBlocks][4] = {};
 #pragma unroll
-            for (int step = 0; step < 2; ++step)
+                for (int step = 0; step < 2; ++step)
 #pragma unroll
-                for (int c = 0; c < kColumnBlocks; ++c)
+                    for (int c = 0; c < kColumnBlocks; ++c)
+                        if (x[c] != nullptr)
+                            load_four(values[step][c], x[c] + (k + s + 16 * step + 4 * t) * x_bytes, p.x_step, p.dtype,
+                                      is_vector);
 #pragma unroll
-                    for (int pair = 0; pair < 2; ++pair)
-                        columns[step][c][pair] = bf16_part(values[step][c][2 * pair], part[c]) |
-                                                 bf16_part(values[step][c][2 * pair + 1], part[c]) << 16;
+                for (int step = 0; step < 2; ++step)
+#pragma unroll
+                    for (int c = 0; c < kColumnBlocks; ++c)
+#pragma unroll
+                        for (int pair = 0; pair < 2; ++pair)
+                            columns[step][c][pair] = bf16_part(values[step][c][2 * pair], part[c]) |
+                                                     bf16_part(values[step][c][2 * pair + 1], part[c]) << 16;
+            }
             const int block = s / Format::kBlock * Format::kBytes, e = s % Format::kBlock;
 #pragma unroll
             for (int first = 0; first < 2; first += kGroupSteps) {
@@ -217,7 +183,7 @@ BK_DEVICE void store_results(const WarpPartials<Format, kColumnBlocks>& partials
 
 // blockIdx.x is a tile of rows of weights, blockIdx.y a set of rows of x, or a class of tokens.
 template <class Format, int kColumnBlocks>
-__global__ void __launch_bounds__(32 * kProductWarps)
+__global__ void __launch_bounds__(32 * kProductWarps, kColumnBlocks == 1 ? 2 : 1)  // what shared memory has space for
     block_product_kernel(const __grid_constant__ BlockProduct p, bool is_vector) {
     using Stage = WeightStage<Format>;
     BK_LAUNCH_SHARED(uint4, shared_words);
@@ -288,6 +254,11 @@ Status block_product(const Launch& launch, const BlockProduct& p) {
         return launch_product<Format, 1>(launch, p, std::min(classes, p.dispatches.count));
     }
     const int64_t columns = p.m * parts;
+    // Tiles have the shared memory of every chip.
+    if (p.format >= 0 && (uses_tiles(p) || !has_shared(WarpPartials<Format, 4>::kShared))) {
+        const WeightRows weights{p.format, p.weights, p.k / Format::kBlock * Format::kBytes};
+        return tiled_product(launch, {weights, p.m, p.n, p.k, p.x, p.y, p.bias, p.x_row, p.y_row, p.dtype, p.tile()});
+    }
     if (columns <= 8) return launch_product<Format, 1>(launch, p, 1);
     return launch_product<Format, 4>(launch, p, ceil_div<int64_t>(p.m, 32 / parts));
 }

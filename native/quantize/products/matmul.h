@@ -10,8 +10,6 @@
 
 namespace bk {
 
-constexpr int32_t kInvariantProduct = 5;  // gemm's Backend::kInvariant
-
 template <class T>
 struct QuantizedMatmul {
     int64_t m, n, k;
@@ -24,16 +22,14 @@ struct QuantizedMatmul {
     Work work() const { return m == 0 || n == 0 ? Work::kNone : Work::kAll; }
     Status check() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
-        if (backend != 0 && backend != kInvariantProduct)
-            return fail(Status::kInvalidProblem, "backend is %d, must be 0 or 5 (batch-invariant)", backend);
+        BK_TRY(require_product_backend(backend));
         return with_product_format(format,
                                    [&](auto chosen) { return require_blocks<typename decltype(chosen)::type>("k", k); });
     }
     Status run(const T* x, const uint8_t* w, const T* bias, T* y, const Launch& launch) const {
         return with_product_format(format, [&](auto chosen) {
             using Format = typename decltype(chosen)::type;
-            return block_product<Format>(launch,
-                                         {m, n, k, w, x, y, bias, k, 1, n, kFloatDtype<T>, {}, backend == kInvariantProduct});
+            return block_product<Format>(launch, {m, n, k, w, x, y, bias, k, 1, n, kFloatDtype<T>, {}, backend, format});
         });
     }
 };

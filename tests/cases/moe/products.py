@@ -9,11 +9,14 @@ from tools.oracle.numerics import round_to
 from ..model import Bad, Case, Expected, Problem
 from .route import ids_of, negative, sorted_pairs
 
-# gguf_dtype -> format, and the bytes of a block that are f16 numbers.
+# gguf_dtype -> format, and the bytes of a block that are f16 numbers, or scales of one byte.
 GGUF = {
     0: ("q8_0", (0,)), 1: ("q4_K", (0, 2)), 2: ("q2_K", (80, 82)), 3: ("q3_K", (108,)), 4: ("q5_K", (0, 2)),
-    5: ("q6_K", (208,)),
+    5: ("q6_K", (208,)), 6: ("mxfp4", (0,)), 7: ("nvfp4", (0, 1, 2, 3)),
 }  # fmt: skip
+
+
+BYTE_SCALES = {"mxfp4": (118, 124), "nvfp4": (0x18, 0x30)}  # ordinary codes of e8m0 and e4m3
 
 
 def blocks(draw, code, shape, k):
@@ -22,6 +25,9 @@ def blocks(draw, code, shape, k):
     chosen = FORMATS[name]
     data = draw.rng.integers(0, 256, (*shape, k // chosen.values, chosen.bytes)).astype(np.uint8)
     for at in numbers:
+        if name in BYTE_SCALES:
+            data[..., at] = draw.rng.integers(*BYTE_SCALES[name], data.shape[:-1])
+            continue
         scales = (draw.rng.random(data.shape[:-1]) * 0.02 + 0.01).astype(np.float16)
         data[..., at : at + 2] = scales[..., None].view(np.uint8)
     data = data.reshape(*shape, -1)
@@ -126,7 +132,7 @@ def problems(codes=(None,), scalar=False):
 EXTENTS = ("num_experts", "topk", "size_m", "size_n", "size_k")
 EMPTY = tuple(Bad(f"empty_{n}", 2, rf"{n} is 0, must be > 0", {n: 0}, can=2) for n in EXTENTS)
 FORMAT = (
-    *(Bad(f"format_{v}", 3, rf"gguf_dtype is {v}, must be in \[0, 5\]", {"gguf_dtype": v}, can=3) for v in (-1, 6)),
+    *(Bad(f"format_{v}", 3, rf"gguf_dtype is {v}, must be in \[0, 7\]", {"gguf_dtype": v}, can=3) for v in (-1, 8)),
     Bad("part_of_a_block", 2, r"size_k is 40, must be a multiple of 32", {"size_k": 40}, can=2),
 )
 MANY = (Bad("topk", 2, r"topk is 5, must be <= num_experts, 4", {"topk": 5}, can=2),)

@@ -76,7 +76,10 @@ def has_gradient(name):
 
 
 # Straight-through gradients are not those of finite differences, and blocks of codes have no float64.
-UNCHECKED = {"quantized_matmul", *[f"fake_quantize_{scope}" for scope in ("per_tensor", "per_channel", "learnable")]}
+UNCHECKED = {
+    "quantized_matmul", "mx_matmul", "gemv_4bit",
+    *[f"fake_quantize_{scope}" for scope in ("per_tensor", "per_channel", "learnable")],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name in specs() if has_gradient(name) and name not in UNCHECKED])

@@ -68,7 +68,8 @@ OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIE
 # cannot be compared with finite differences, nor can straight-through gradients.
 UNCHECKED = (
     *("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear", "moe_route", "moe_permute", "moe_combine"),
-    *("quantized_matmul", "fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
+    *("quantized_matmul", "mx_matmul", "gemv_4bit"),
+    *("fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
 )
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n

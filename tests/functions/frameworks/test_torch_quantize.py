@@ -75,3 +75,67 @@ def test_dynamic_linear():
     assert (y - want).abs().max() < 0.03 * want.abs().max()
     a, b = torch.randint(0, 256, (3, 8), dtype=torch.uint8), torch.randint(-128, 128, (8, 5), dtype=torch.int8)
     assert torch.equal(bt.matmul_integer(a, b, 7), (a.int() - 7) @ b.int())
+
+
+def four_bits(n, k):
+    codes, absmax = bk.quantize_4bit(np.random.default_rng(7).standard_normal((n, k)).astype(np.float32), block_size=64)
+    return (
+        torch.from_numpy(codes),
+        torch.from_numpy(absmax),
+        torch.from_numpy(bk.dequantize_4bit(codes, absmax, numel=n * k, block_size=64).reshape(n, k)),
+    )
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_gradients_of_linear_4bit(rows, has_bias):
+    """Those of a linear layer with the decoded weights, which few rows multiply by their codes."""
+    codes, absmax, w = four_bits(24, 64)
+    bias = torch.linspace(-1, 1, 24) if has_bias else None
+    arrays = (x_of(2, rows, 64), *((bias,) if has_bias else ()))
+    ours = gradients(lambda x, *b: bt.linear_4bit(x, codes, absmax, bias=b[0] if b else None, n=24), *arrays)
+    theirs = gradients(lambda x, *b: torch.nn.functional.linear(x, w, *b), *arrays)
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-4, atol=1e-4)
+    for a, b in zip(ours[1], theirs[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_keeps_codes():
+    """Nothing as large as the decoded weights is saved."""
+    codes, absmax, w = four_bits(96, 64)
+    saved = []
+
+    def noted(tensor):
+        saved.append(tensor)
+        return tensor
+
+    x = x_of(20, 64).requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(noted, lambda tensor: tensor):
+        y = bt.linear_4bit(x, codes, absmax, n=96)
+    assert all(tensor is None or tensor.numel() < w.numel() for tensor in saved)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, w.sum(0).expand(20, 64), rtol=1e-4, atol=1e-4)
+
+
+def test_linear_4bit_compiles():
+    codes, absmax, w = four_bits(24, 64)
+    function = torch.compile(lambda x: bt.linear_4bit(x, codes, absmax, n=24), fullgraph=True, backend="aot_eager")
+    for rows in (3, 40):
+        x = x_of(rows, 64).requires_grad_()
+        function(x).sum().backward()
+        torch.testing.assert_close(x.grad, w.sum(0).expand(rows, 64), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("form", ["mxfp4", "mxfp6_e2m3", "mxfp8_e4m3", "nvfp4"])
+@pytest.mark.parametrize("layout", ["linear", "swizzled_128x4"])
+def test_gradients_of_mx_matmul(form, layout):
+    dense = np.random.default_rng(8).standard_normal((20, 64)).astype(np.float32)
+    codes, scales = map(torch.from_numpy, bk.quantize_mx(dense, mx_format=form, scale_layout=layout))
+    numbers = {"mx_format": form, "scale_layout": layout}
+    w = bt.dequantize_mx(codes, scales, **numbers)
+    arrays = (x_of(3, 5, 64), torch.linspace(-1, 1, 20))
+    ours = gradients(lambda x, b: bt.mx_matmul(x, codes, scales, None, b, **numbers), *arrays)
+    theirs = gradients(lambda x, b: torch.nn.functional.linear(x, w, b), *arrays)
+    torch.testing.assert_close(ours[0], theirs[0], rtol=1e-4, atol=1e-4)
+    for a, b in zip(ours[1], theirs[1], strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

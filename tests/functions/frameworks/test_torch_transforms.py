@@ -35,6 +35,8 @@ def listed(result):
 
 def known_to(name):
     """Arguments by which the function, or the one that computes it where it is differentiated, has gradients."""
+    if name in ("gemv_4bit", "mx_matmul"):
+        return {"x", "bias"}  # weights are constant
     whole = differentiated(name).name
     gradient = gradient_of(whole)
     if gradient is not None:
@@ -86,6 +88,7 @@ REVERSE_ONLY = {
     "var_mean", "std_mean", "embedding_bag_max", "grid_sample",
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
+    "mx_matmul", "gemv_4bit",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
     "deform_columns", "roi_align", "roi_pool",
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",

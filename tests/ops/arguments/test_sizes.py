@@ -20,6 +20,7 @@ PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4",
 MULTIPLES = (
     *PACKED, "int4_", "nf4_", *SPARSE, "moe_wmma_gguf", "moe_scalar_gguf", "quantize_mx", "dequantize_mx",
     "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul", "nv12_to_rgb",
+    "dequantize_blocks", "quantize_blocks", "take_blocks", "mmvq_", "quantized_matmul", "mx_matmul",
 )  # fmt: skip
 # Operands of images have one axis more than the strides here, and their bad calls include strides that are too long.
 STRIDED = [

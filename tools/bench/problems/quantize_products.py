@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with GGUF weights. The peer is what users have without them: PyTorch's product with bf16 weights."""
+"""Products with GGUF and MX weights. The peer is what users have without them: PyTorch's product with bf16 weights."""
 
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
 from tools.bench.record import Bench, Bound, Operand, Sweep
+from tools.oracle import low_floats
 from tools.oracle.block_formats import FORMATS, decoded, q8_1_blocks
 
-NAMES = ("q4_0", "q8_0", "q4_K", "q6_K", "iq4_xs")
+NAMES = ("q4_0", "q8_0", "q4_K", "q6_K", "iq4_xs", "mxfp4")
+MX = {"mxfp4": 0, "mxfp6_e2m3": 1, "mxfp8_e4m3": 3, "nvfp4": 6}
 SIZES = {"cuda": (4096, 14336), "cpu": (1024, 4096)}  # rows and columns of weights
 
 
@@ -54,7 +56,7 @@ def torch_bf16(torch, t, scalars):
 
 
 def scalars_n(t):
-    return (t["w"] if "w" in t else t["x"]).shape[0]
+    return next(t[name] for name in ("w", "codes", "x") if name in t).shape[0]
 
 
 def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
@@ -64,6 +66,28 @@ def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
         check=check(chosen, "w", "x", "y"), scalars={"format": chosen.id, "backend": 0, "k": k}, torch=(torch_bf16,),
         flops=2 * m * n * k if m > 16 else 0,
         arrays={"x": Operand((m, k)), "w": weights(chosen, n, k), "y": Operand((m, n))},
+    )  # fmt: skip
+
+
+def mx_matmul(name, m, n, k):
+    form = MX[name]
+    block, bits = low_floats.MX[form][1], low_floats.mx_bits(form)
+
+    def inspect(problem):
+        picked, count = picks(problem, n), min(m, 4)
+        codes = low_floats.unpack(rows(problem, "codes", picked).astype(np.int64), bits)
+        w = low_floats.dequantize_mx(codes, rows(problem, "scales", picked).astype(np.int64), form)
+        x, got = (rows(problem, each, np.arange(count)).reshape(count, -1) for each in ("x", "y"))
+        return compare(problem, got[:, picked], x @ w.T, np.abs(x) @ np.abs(w.T))
+
+    return Bench(
+        name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
+        scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
+        arrays={
+            "x": Operand((m, k)), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
+            "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
+            "y": Operand((m, n)),
+        },
     )  # fmt: skip
 
 
@@ -98,6 +122,9 @@ def benches(backend):
         yield matmul(name, 1, n, k, fast)
     for m in (8, 32, 512):
         yield matmul("q4_K", m, n, k)
+    for name in MX:
+        for m in (1, 8, 512):
+            yield mx_matmul(name, m, n, k)
     yield vector("q4_K", n, k, "mmvq_{F}", ("f32",), fast)
     yield vector("q8_0", n, k, "mmvq_{F}_{T}", ("bf16",), fast)
     strided = {"w_start_byte_offset": 0, "stride_y": 1}
@@ -111,6 +138,7 @@ def sweeps(backend):
     n, k = SIZES[backend]
     most = 12 if backend == "cuda" else 8
     yield Sweep(name="quantized_matmul q4_K", axis="m", points={2**e: matmul("q4_K", 2**e, n, k) for e in range(most)})
+    yield Sweep(name="mx_matmul mxfp4", axis="m", points={2**e: mx_matmul("mxfp4", 2**e, n, k) for e in range(most)})
     yield Sweep(
         name="quantized_matmul q8_0", axis="k", points={2**e: matmul("q8_0", 1, n, 2**e) for e in range(6, 15, 2)}
     )

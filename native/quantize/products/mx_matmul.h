@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// y = x w^T + bias with weights in MX formats or NVFP4, as quantize_mx writes them: codes, and scales in an array of their own.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/codec/mx.h"
+#include "quantize/floats/mx.h"
+#include "quantize/products/block_product.h"
+
+namespace bk {
+
+struct MxProduct : BlockProduct {
+    codec::MxFormat format_of_codes;
+    codec::ScaleMap scale_map;
+    const uint8_t* scales;
+    const float* tensor_scale;  // of NVFP4; null is 1
+
+    BK_HD codec::MxLayout layout() const { return {format_of_codes}; }
+    BK_HD int64_t row_bytes() const { return k / layout().block() * layout().bytes(); }
+};
+
+template <class T>
+Status mx_product(const Launch& launch, const MxProduct& p);
+
+template <class T>
+struct MxMatmul {
+    int64_t m, n, k;
+    int32_t mx_format, scale_layout, backend;
+
+    int64_t code_bytes() const { return floats::MxShape::bytes(k, mx_format); }
+    codec::ScaleMap scale_map() const { return floats::MxShape::scales(n, k, mx_format, scale_layout); }
+    int64_t scale_rows() const { return scale_map().padded_rows(); }
+    int64_t scale_columns() const { return scale_map().padded_blocks(); }
+    Work work() const { return m == 0 || n == 0 ? Work::kNone : Work::kAll; }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
+        BK_TRY(floats::require_mx_format(mx_format));
+        BK_TRY(floats::require_member("scale_layout", scale_layout, 2));
+        BK_TRY(require_product_backend(backend));
+        const int block = floats::MxShape::layout(mx_format).block();
+        if (k % block != 0)
+            return fail(Status::kInvalidProblem, "k is %lld, must be a multiple of %d, the format's block",
+                        static_cast<long long>(k), block);
+        return Status::kOk;
+    }
+    Status run(const T* x, const uint8_t* codes, const uint8_t* scales, const float* tensor_scale, const T* bias, T* y,
+               const Launch& launch) const {
+        const BlockProduct product{m, n, k, codes, x, y, bias, k, 1, n, kFloatDtype<T>, {}, backend};
+        return mx_product<T>(launch, {product, static_cast<codec::MxFormat>(mx_format), scale_map(), scales, tensor_scale});
+    }
+};
+
+}  // namespace bk
+
+#if BK_CUDA
+#include "quantize/products/mx_matmul_cuda.cuh"
+#else
+#include "quantize/products/mx_matmul_cpu.h"
+#endif
