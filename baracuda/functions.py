@@ -365,6 +365,7 @@ _SHAPES = {
     "quantized_matmul": "x is (..., k), w (n, bytes), bias (n,); the result (..., n).",
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
+    **dict.fromkeys(("pooled", "pooled_to_size", "unpooled"), "Operands may have any strides."),
     "serving": "Operands have the shapes of the description.",
     "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "

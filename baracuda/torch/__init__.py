@@ -41,6 +41,7 @@ _TYPES = {
     **dict.fromkeys(("max_selected", "max_nz", "max_target_len", "max_unique"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
+    "layout": "str", "divisor_override": "int?",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling"), "str"),

@@ -40,6 +40,7 @@ from baracuda._functions.shape_rules import (
     losses,
     normalization,
     ordering,
+    pooling,
     quantizing,
     random,
     reductions,
@@ -285,6 +286,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
+    "pooled": pooling.by_windows, "pooled_to_size": pooling.by_outputs, "unpooled": pooling.unpooled,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
