@@ -24,7 +24,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
+from baracuda.torch import _attention, _autocast, _concat, _moe, _pool, _quantize
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -61,6 +61,8 @@ def __getattr__(name: str) -> Any:
         value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _quantize.NAMES:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _pool.NAMES:
+        value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
@@ -70,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_pool.NAMES, *_quantize.NAMES, "register"})
 
 
 def register() -> None:

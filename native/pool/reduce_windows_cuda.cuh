@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kPoolThreads)
                           const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
     using C = typename Op::C;
-    BK_LAUNCH_SHARED(double2, pool_shared);
+    BK_LAUNCH_SHARED(uint4, pool_shared);
     Lane* const shared = reinterpret_cast<Lane*>(pool_shared);
     const int thread = static_cast<int>(threadIdx.x), windows = kPoolThreads / team.threads;
     const int rank = team.is_inner ? thread % team.threads : thread / windows;
