@@ -63,7 +63,7 @@ struct MaxOp {
     }
 };
 
-// MaxOp without positions.
+// MaxOp without positions, for comparisons: of zeros of both signs it may be either.
 template <class T>
 struct MaxValueOp {
     using C = compute_t<T>;

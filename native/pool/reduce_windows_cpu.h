@@ -44,7 +44,9 @@ struct WindowRows {
                     for (int32_t i = 0; i < range.count; ++i) to[i * step] = narrow<T>(rows.value(i, by * divisors[i]));
                 }
                 if constexpr (Op::kHasPosition) {
-                    int64_t* const numbers = indices + p.indices.plane(at.n, at.c) + p.indices.at(at.a, at.b, first);
+                    first = range.end();
+                    if (indices == nullptr) continue;
+                    int64_t* const numbers = indices + p.indices.plane(at.n, at.c) + p.indices.at(at.a, at.b, range.first);
                     for (int32_t i = 0; i < range.count; ++i) numbers[i * p.indices.axis[2]] = rows.number(i);
                 }
                 first = range.end();
@@ -102,6 +104,7 @@ private:
                 by));
         }
         if constexpr (Op::kHasPosition) {
+            if (numbers == nullptr) return;
             const bool has_cells = a.count > 0 && b.count > 0 && c.count > 0;
             for (int64_t l = 0; l < count; ++l) {
                 const int32_t t = std::max(lanes.at[l], 0), row = has_cells ? t / c.count : 0;
@@ -115,7 +118,7 @@ private:
 };
 
 template <class Op, class T>
-Status reduce_window_rows(const Problem& p, const Op& op, const T* x, T* y, int64_t* indices) {
+Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x, T* y, int64_t* indices) {
     const WindowRows<Op, T> rows{p, op, x, y, indices};
     const int64_t per_plane = int64_t{p.axis[0].out} * p.axis[1].out;
     const int64_t bytes = p.axis[2].out * static_cast<int64_t>(sizeof(T)) * std::min<int64_t>(p.window_cells(), 4096);
@@ -128,13 +131,6 @@ Status reduce_window_rows(const Problem& p, const Op& op, const T* x, T* y, int6
         parallel_ranges(p.planes() * per_plane, grain_for(bytes), [&](int64_t begin, int64_t end) { rows.planes(begin, end); });
     }
     return Status::kOk;
-}
-
-template <class Op, class T>
-Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x, T* y, int64_t* indices) {
-    if constexpr (std::is_same_v<Op, MaxOp<T>>)
-        if (indices == nullptr) return reduce_window_rows(p, MaxValueOp<T>{}, x, y, indices);
-    return reduce_window_rows(p, op, x, y, indices);
 }
 
 }  // namespace bk::pool

@@ -107,7 +107,8 @@ def averages(x, axes, divisor):
         if mesh is None:
             continue
         cells = cells_of(x, mesh).astype(np.longdouble) / divisor[o]
-        values[(..., *o)], sizes[(..., *o)] = cells.sum(-1), np.abs(cells).sum(-1).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # infinities of both signs
+            values[(..., *o)], sizes[(..., *o)] = cells.sum(-1), np.abs(cells).sum(-1).astype(np.float64)
         counts[o] = math.prod(extents) + 2
     return Expected(values, count=np.broadcast_to(counts, shape), magnitude=sizes)
 
