@@ -14,8 +14,8 @@ from baracuda.errors import InvalidProblemError
 Call = Callable[..., Any]  # calls a function by its name
 # Functions that those of NAMES call.
 CALLED = (
-    *("max_pool", "max_pool_with_indices", "avg_pool", "lp_pool", "adaptive_avg_pool", "adaptive_max_pool"),
-    *("adaptive_max_pool_with_indices", "fractional_max_pool", "max_unpool", "flip"),
+    *("max_pool", "max_pool_indices", "avg_pool", "lp_pool", "adaptive_avg_pool", "adaptive_max_pool"),
+    *("adaptive_max_pool_indices", "fractional_max_pool", "max_unpool", "flip"),
 )
 _CHANNELS_FIRST = "channels_first"
 
@@ -63,7 +63,7 @@ def max_pool(
         "ceil_mode": ceil_mode,
         "layout": layout,
     }
-    name = "max_pool_with_indices" if return_indices else "max_pool"
+    name = "max_pool_indices" if return_indices else "max_pool"
     return _on_images(x, rank, lambda images: call(name, images, kernel, **numbers))
 
 
@@ -105,7 +105,7 @@ def adaptive_max_pool(
     call: Call, rank: int, x: Any, output_size: Any, return_indices: bool = False, *, layout: str = _CHANNELS_FIRST
 ) -> Any:
     size = _output_size(output_size, rank)
-    name = "adaptive_max_pool_with_indices" if return_indices else "adaptive_max_pool"
+    name = "adaptive_max_pool_indices" if return_indices else "adaptive_max_pool"
     return _on_images(x, rank, lambda images: call(name, images, size, layout=layout))
 
 

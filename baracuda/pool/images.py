@@ -157,7 +157,7 @@ class MaxPoolNdIndicesBackwardPlan(_PoolPlan):
 
     __slots__ = ()
     descriptor_base = MaxPoolNdDescriptor
-    op = "max_pool_with_indices_backward_{T}"
+    op = "max_pool_indices_backward_{T}"
     kind = PoolKind.MAX
     shapes: ClassVar = _BY_WINDOWS
 
@@ -224,7 +224,7 @@ class AdaptiveMaxPoolNdIndicesBackwardPlan(_PoolPlan):
 
     __slots__ = ()
     descriptor_base = AdaptiveMaxPoolNdDescriptor
-    op = "adaptive_max_pool_with_indices_backward_{T}"
+    op = "adaptive_max_pool_indices_backward_{T}"
     kind = PoolKind.ADAPTIVE_MAX
     shapes: ClassVar = _BY_OUTPUTS
 

@@ -292,7 +292,7 @@ CASES = (
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),
     Case(
-        row="adaptive_max_pool_with_indices_backward_{T}",
+        row="adaptive_max_pool_indices_backward_{T}",
         problems=problems(numbers_backward)
         | {"strays": lambda d: numbers_backward(d, SIZES["plain"], strays=True), "none": lambda d: numbers_backward(d, NONE)},
         reference=numbers_reference, tolerance={"dx": "total"}, plain="plain", large="large",

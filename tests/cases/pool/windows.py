@@ -264,7 +264,7 @@ CASES = (
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),
     Case(
-        row="max_pool_with_indices_backward_{T}",
+        row="max_pool_indices_backward_{T}",
         problems=problems(indexed_backward) | {"strays": lambda d: indexed_backward(d, WINDOWS["overlap"], strays=True)},
         reference=indexed_reference, tolerance={"dx": "total"}, plain="plain", large="large",
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
