@@ -302,10 +302,10 @@ _OPS = {
         "DequantizePerGroupBackward DynamicRangeQuantize"
     ),
     "pool.dense": (
-        "MaxPool1d MaxPool1dBackward MaxPool2d MaxPool2dBackward MaxPool3d MaxPool3dBackward AvgPool1d AvgPool1dBackward "
-        "AvgPool2d AvgPool2dBackward AvgPool3d AvgPool3dBackward LpPool1d LpPool1dBackward LpPool2d LpPool2dBackward "
-        "AdaptiveAvgPool AdaptiveAvgPoolBackward AdaptiveMaxPool AdaptiveMaxPoolBackward FractionalMaxPool2d "
-        "FractionalMaxPool2dBackward FractionalMaxPool3d FractionalMaxPool3dBackward"
+        "MaxPool1d MaxPool1dBackward MaxPool2d MaxPool2dBackward MaxPool3d MaxPool3dBackward AvgPool1d "
+        "AvgPool1dBackward AvgPool2d AvgPool2dBackward AvgPool3d AvgPool3dBackward LpPool1d LpPool1dBackward LpPool2d "
+        "LpPool2dBackward AdaptiveAvgPool AdaptiveAvgPoolBackward AdaptiveMaxPool AdaptiveMaxPoolBackward "
+        "FractionalMaxPool2d FractionalMaxPool2dBackward FractionalMaxPool3d FractionalMaxPool3dBackward"
     ),
     "pool.images": (
         "MaxPoolNd MaxPoolNdBackward MaxPoolNdIndicesBackward AvgPoolNd AvgPoolNdBackward LpPoolNd LpPoolNdBackward "

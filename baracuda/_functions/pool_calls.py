@@ -25,8 +25,8 @@ def _images(name: str, x: Any, rank: int) -> bool:
     axes = len(x.shape)
     if axes not in (rank + 1, rank + 2):
         raise InvalidProblemError(
-            f"{name} has shape {tuple(x.shape)}, must have {rank} spatial ax{'es' if rank > 1 else 'is'}, channels, and "
-            f"perhaps batches"
+            f"{name} has shape {tuple(x.shape)}, must have {rank} spatial ax{'es' if rank > 1 else 'is'}, channels, "
+            f"and perhaps batches"
         )
     return axes == rank + 1
 
@@ -36,7 +36,9 @@ def _on_images(x: Any, rank: int, pool: Callable[[Any], Any]) -> Any:
     if not _images("x", x, rank):
         return pool(x)
     found = pool(x.reshape(1, *x.shape))
-    return tuple([_without_batch(each) for each in found]) if isinstance(found, (tuple, list)) else _without_batch(found)
+    return (
+        tuple([_without_batch(each) for each in found]) if isinstance(found, (tuple, list)) else _without_batch(found)
+    )
 
 
 def _without_batch(x: Any) -> Any:
@@ -156,7 +158,9 @@ def max_unpool(
             given = given[-1 - rank : -1] if is_channels_last(layout) else given[-rank:]
         wanted = each_axis("output_size", given, 0, rank)
         if any([not by_default - s < extent < by_default + s for extent, by_default, s in zip(wanted, size, steps)]):
-            raise InvalidProblemError(f"output_size is {wanted}, must differ from {size} by less than the stride, {steps}")
+            raise InvalidProblemError(
+                f"output_size is {wanted}, must differ from {size} by less than the stride, {steps}"
+            )
         size = wanted
     if unbatched:
         x, indices = x.reshape(1, *x.shape), indices.reshape(1, *indices.shape)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling of dense images with a fixed number of axes: max and average by windows, p-norms, adaptive and fractional windows.
+"""Pooling of dense images with a fixed number of axes: max and average by windows, p-norms, adaptive and fractional
+windows.
 
 Descriptors have an entry for each spatial axis; extents of the outputs follow from them.
 """
@@ -54,7 +55,9 @@ class _AvgPlan(_PoolPlan):
         super().__init__(descriptor, preference, library)
 
 
-# --- 1 spatial axis -----------------------------------------------------------------------------------------------------
+# --- 1 spatial axis
+# -----------------------------------------------------------------------------------------------------
+
 
 @dataclasses.dataclass(frozen=True)
 class Pool1dDescriptor(_Windows):
@@ -111,7 +114,10 @@ class AvgPool1dBackwardPlan(_AvgPlan):
     op = "avg_pool_1d_bw_{T}"
     names: ClassVar = _NAMES_1D
 
-# --- 2 spatial axes -----------------------------------------------------------------------------------------------------
+
+# --- 2 spatial axes
+# -----------------------------------------------------------------------------------------------------
+
 
 @dataclasses.dataclass(frozen=True)
 class Pool2dDescriptor(_Windows):
@@ -176,7 +182,10 @@ class AvgPool2dBackwardPlan(_AvgPlan):
     op = "avg_pool_2d_bw_{T}"
     names: ClassVar = _NAMES_2D
 
-# --- 3 spatial axes -----------------------------------------------------------------------------------------------------
+
+# --- 3 spatial axes
+# -----------------------------------------------------------------------------------------------------
+
 
 @dataclasses.dataclass(frozen=True)
 class Pool3dDescriptor(_Windows):
@@ -211,7 +220,17 @@ class Pool3dDescriptor(_Windows):
         return _windows(self.w_in, self.window_w, self.stride_w, self.pad_w)
 
 
-_NAMES_3D = {"kd": "window_d", "kh": "window_h", "kw": "window_w", "sd": "stride_d", "sh": "stride_h", "sw": "stride_w", "pd": "pad_d", "ph": "pad_h", "pw": "pad_w"}
+_NAMES_3D = {
+    "kd": "window_d",
+    "kh": "window_h",
+    "kw": "window_w",
+    "sd": "stride_d",
+    "sh": "stride_h",
+    "sw": "stride_w",
+    "pd": "pad_d",
+    "ph": "pad_h",
+    "pw": "pad_w",
+}
 
 
 class MaxPool3dPlan(_MaxPlan):
@@ -353,7 +372,8 @@ class LpPool2dBackwardPlan(_PoolPlan):
 
 @dataclasses.dataclass(frozen=True)
 class AdaptivePoolDescriptor(Descriptor):
-    """input_shape is (batch, channels, 1 to 3 spatial extents), output_size at most as large along each spatial axis."""
+    """input_shape is (batch, channels, 1 to 3 spatial extents), output_size at most as large along each spatial
+    axis."""
 
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     output_size: tuple[int, ...] = descriptor.shape(low=1, high=INT32_MAX)
@@ -362,7 +382,9 @@ class AdaptivePoolDescriptor(Descriptor):
         valid = super().validated()
         spatial = valid.input_shape[2:]
         if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
-            raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have one to three spatial axes with cells")
+            raise InvalidProblemError(
+                f"input_shape is {valid.input_shape}, must have one to three spatial axes with cells"
+            )
         if len(valid.output_size) != len(spatial) or any([o > e for o, e in zip(valid.output_size, spatial)]):
             raise InvalidProblemError(f"output_size is {valid.output_size}, must be at most {spatial}, axis by axis")
         return valid
@@ -476,7 +498,8 @@ class FractionalMaxPool2dDescriptor(Descriptor):
 
 
 class FractionalMaxPool2dPlan(_PoolPlan):
-    """Maxima of windows that random_samples (batch, channels, 2) spread over the image; indices count from the first image."""
+    """Maxima of windows that random_samples (batch, channels, 2) spread over the image; indices count from the first
+    image."""
 
     __slots__ = ()
     op = "fractional_max_pool_2d_fw_{T}"
@@ -533,7 +556,8 @@ class FractionalMaxPool3dDescriptor(Descriptor):
 
 
 class FractionalMaxPool3dPlan(_PoolPlan):
-    """Maxima of windows that random_samples (batch, channels, 3) spread over the image; indices count from the first image."""
+    """Maxima of windows that random_samples (batch, channels, 3) spread over the image; indices count from the first
+    image."""
 
     __slots__ = ()
     op = "fractional_max_pool_3d_fw_{T}"

@@ -2,8 +2,10 @@
 """Pooling under PyTorch's names and arguments, for arrays of any framework.
 
 x is (N, C, spatial axes), or with layout='channels_last' (N, spatial axes, C), N being optional. kernel_size, stride,
-padding, dilation and output_size are a number for each spatial axis, or one for all; stride is kernel_size by default, and
-padding may have a pair, before and behind, for each axis. With ceil_mode the last window may leave the padded image, if it
+padding, dilation and output_size are a number for each spatial axis, or one for all; stride is kernel_size by
+default, and
+padding may have a pair, before and behind, for each axis. With ceil_mode the last window may leave the padded image,
+if it
 begins in the image or the padding before it. Results belong to the framework of the first array and are on its device
 and stream. The functions without a number of axes in their names, such as baracuda.max_pool, have the same options.
 """

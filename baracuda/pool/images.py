@@ -57,7 +57,9 @@ class MaxPoolNdDescriptor(_ImageDescriptor):
 
     @property
     def windows_shape(self) -> tuple[int, ...]:
-        each = zip(self.input_shape[2:], self.kernel_size, self.steps, self.dilation, self.padding_low, self.padding_high)
+        each = zip(
+            self.input_shape[2:], self.kernel_size, self.steps, self.dilation, self.padding_low, self.padding_high
+        )
         return (*self.input_shape[:2], *[window_count(*numbers, self.ceil_mode) for numbers in each])
 
     def validated(self) -> MaxPoolNdDescriptor:
@@ -73,7 +75,8 @@ class MaxPoolNdDescriptor(_ImageDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class AvgPoolNdDescriptor(MaxPoolNdDescriptor):
-    """The fields of MaxPoolNdDescriptor, and what sums are divided by: divisor_override if it is not 0, else the cells of
+    """The fields of MaxPoolNdDescriptor, and what sums are divided by: divisor_override if it is not 0, else the
+    cells of
     the padded image or of the image."""
 
     count_include_pad: bool = descriptor.flag(True)

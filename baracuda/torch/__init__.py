@@ -72,7 +72,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_pool.NAMES, *_quantize.NAMES, "register"})
+    return sorted(
+        {*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_pool.NAMES, *_quantize.NAMES, "register"}
+    )
 
 
 def register() -> None:

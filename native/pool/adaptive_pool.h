@@ -20,7 +20,7 @@ struct DenseAdaptive {
         BK_TRY(require_non_negative({{"nc", nc}}));
         if (spatial_rank < 1 || spatial_rank > kAxes)
             return fail(Status::kInvalidProblem, "spatial_rank is %d, must be in [1, %d]", spatial_rank, kAxes);
-        const NamedExtent given[] = {{"in_d", in_d}, {"in_h", in_h}, {"in_w", in_w},
+        const NamedExtent given[] = {{"in_d", in_d},   {"in_h", in_h},   {"in_w", in_w},
                                      {"out_d", out_d}, {"out_h", out_h}, {"out_w", out_w}};
         for (const NamedExtent& each : given) BK_TRY(require_positive(each.name, each.value));
         for (int k = 0; k < 2 * kAxes; ++k)

@@ -100,7 +100,8 @@ private:
         const int32_t width = p.axis[2].in, height = p.axis[1].in;
         for (int64_t i = team.rank; i < count; i += team.size) {
             const int32_t o[] = {static_cast<int32_t>(i / p.axis[2].out / p.axis[1].out),
-                                 static_cast<int32_t>(i / p.axis[2].out % p.axis[1].out), static_cast<int32_t>(i % p.axis[2].out)};
+                                 static_cast<int32_t>(i / p.axis[2].out % p.axis[1].out),
+                                 static_cast<int32_t>(i % p.axis[2].out)};
             const int64_t number = numbers[p.indices.at(o[0], o[1], o[2])];
             // base + cells does not overflow, where number - base might.
             if (number < base || number >= base + cells_of_plane) continue;

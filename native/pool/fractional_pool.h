@@ -211,7 +211,8 @@ struct FractionalMaxPoolArguments {
             cells = std::min(cells * kernel_size[d], kMostCells + 1);
         }
         if (cells > kMostCells)
-            return fail(Status::kInvalidProblem, "kernel_size[0] is %d: a window would have 2^31 cells or more", kernel_size[0]);
+            return fail(Status::kInvalidProblem, "kernel_size[0] is %d: a window would have 2^31 cells or more",
+                        kernel_size[0]);
         BK_TRY(check_strides({"stride_x", stride_x}, rank, given().image.shape(), false));
         BK_TRY(check_strides({"stride_y", stride_y}, rank, given().outputs(), true));
         return check_strides({"stride_indices", stride_indices}, rank, given().outputs(), true);

@@ -13,8 +13,8 @@ namespace bk::pool {
 
 template <class T>
 struct GradientArrays {
-    const T* x = nullptr;   // of the kinds that read it
-    const T* y = nullptr;   // likewise
+    const T* x = nullptr;  // of the kinds that read it
+    const T* y = nullptr;  // likewise
     const T* dy = nullptr;
     const int64_t* indices = nullptr;
     T* dx = nullptr;

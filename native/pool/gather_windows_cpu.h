@@ -51,14 +51,13 @@ private:
 
     BK_HD void add(const AverageGradient& rule, const RowAt& at, int32_t, int64_t first, int64_t count, int32_t oa, int32_t ob,
                    int32_t oc, C* sum) const {
-        const C weight =
-            C(1) / static_cast<C>(rule.divisor.of(p.axis[0].taps(oa), p.axis[1].taps(ob), p.axis[2].taps(oc)));
+        const C weight = C(1) / static_cast<C>(rule.divisor.of(p.axis[0].taps(oa), p.axis[1].taps(ob), p.axis[2].taps(oc)));
         const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
         BK_VECTOR_LOOP
         for (int64_t l = 0; l < count; ++l) sum[l] += widen(dy[l]) * weight;
     }
-    BK_HD void add(const NormGradient<T>& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, int32_t oa, int32_t ob,
-                   int32_t oc, C* sum) const {
+    BK_HD void add(const NormGradient<T>& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, int32_t oa,
+                   int32_t ob, int32_t oc, C* sum) const {
         const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
         const T* const y = of(arrays.y, p.y, at, oa, ob, oc) + first;
         const T* const x = of(arrays.x, p.x, at, at.a, at.b, c) + first;
@@ -118,7 +117,9 @@ private:
 
 template <class Rule, class T>
 Status gather_windows(const Launch&, const Problem& p, const Rule& rule, const GradientArrays<T>& arrays, bool adds) {
-    const auto has_channels = [](const void* array, const Strides& strides) { return array == nullptr || strides.channel == 1; };
+    const auto has_channels = [](const void* array, const Strides& strides) {
+        return array == nullptr || strides.channel == 1;
+    };
     const bool is_max = std::is_same_v<Rule, MaxGradient>;
     const bool by_channels = p.channels >= kLeastChannels && p.dx.axis[2] != 1 && has_channels(arrays.x, p.x) &&
                              has_channels(arrays.y, p.y) && has_channels(arrays.dy, p.dy) &&

@@ -84,8 +84,7 @@ struct GatherLanes {
         if (!any) return;
         const auto gradient = dy.read(p.dy.at(o.a, o.b, o.c));
 #pragma unroll
-        for (int v = 0; v < V; ++v)
-            sum[v] += takes[v] ? widen_lane(gradient, v) * sign_or_one(is_absolute, own[v]) : C(0);
+        for (int v = 0; v < V; ++v) sum[v] += takes[v] ? widen_lane(gradient, v) * sign_or_one(is_absolute, own[v]) : C(0);
     }
 };
 

@@ -96,9 +96,9 @@ struct UnpoolBackwardJob {
         if (number >= 0 && number < p.cells()) {
             const auto width = by_width(number);
             const auto height = by_height(width.quotient);
-            value = dy[p.x.plane(plane.quotient, plane.remainder) +
-                       p.x.at(static_cast<int32_t>(height.quotient), static_cast<int32_t>(height.remainder),
-                              static_cast<int32_t>(width.remainder))];
+            value = dy[p.x.plane(plane.quotient, plane.remainder) + p.x.at(static_cast<int32_t>(height.quotient),
+                                                                           static_cast<int32_t>(height.remainder),
+                                                                           static_cast<int32_t>(width.remainder))];
         }
         dx[p.y.plane(plane.quotient, plane.remainder) + p.y.at(a, b, c)] = value;
     }

@@ -24,8 +24,7 @@ BK_COLD inline Status require_positive(const char* name, int64_t value) {
 BK_COLD inline Status require_entries(const char* name, const int32_t* array, int32_t count, int32_t least) {
     if (array == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", name);
     for (int32_t d = 0; d < count; ++d)
-        if (array[d] < least)
-            return fail(Status::kInvalidProblem, "%s[%d] is %d, must be >= %d", name, d, array[d], least);
+        if (array[d] < least) return fail(Status::kInvalidProblem, "%s[%d] is %d, must be >= %d", name, d, array[d], least);
     return Status::kOk;
 }
 
@@ -121,28 +120,31 @@ struct WindowArguments {
         for (int32_t d = 0; d < spatial; ++d) {
             const int64_t padded = int64_t{image.input_shape[2 + d]} + padding_low[d] + padding_high[d];
             if (padded + steps[d] > kMostCells)
-                return fail(Status::kInvalidProblem, "steps[%d] is %d: with padding the axis has %lld cells, together 2^31 or more",
-                            d, steps[d], static_cast<long long>(padded));
+                return fail(Status::kInvalidProblem,
+                            "steps[%d] is %d: with padding the axis has %lld cells, together 2^31 or more", d, steps[d],
+                            static_cast<long long>(padded));
             for (const auto& side : {NamedExtent{"padding_low", padding_low[d]}, NamedExtent{"padding_high", padding_high[d]}})
                 if (side.value >= reach(d))
                     return fail(Status::kInvalidProblem, "%s[%d] is %lld, must be less than the window, %lld", side.name, d,
                                 static_cast<long long>(side.value), static_cast<long long>(reach(d)));
             if (count(d) < 1)
-                return fail(Status::kInvalidProblem,
-                            "kernel_size[%d] is %d: with dilation %d no window fits into input_shape[%d], %d, and padding %d, %d",
-                            d, kernel_size[d], dilation[d], 2 + d, image.input_shape[2 + d], padding_low[d], padding_high[d]);
+                return fail(
+                    Status::kInvalidProblem,
+                    "kernel_size[%d] is %d: with dilation %d no window fits into input_shape[%d], %d, and padding %d, %d", d,
+                    kernel_size[d], dilation[d], 2 + d, image.input_shape[2 + d], padding_low[d], padding_high[d]);
             cells = std::min(cells * kernel_size[d], kMostCells + 1);
         }
         if (cells > kMostCells)
-            return fail(Status::kInvalidProblem, "kernel_size[0] is %d: a window would have 2^31 cells or more", kernel_size[0]);
+            return fail(Status::kInvalidProblem, "kernel_size[0] is %d: a window would have 2^31 cells or more",
+                        kernel_size[0]);
         return Status::kOk;
     }
     BK_COLD Problem problem() const {
         Problem p = image.problem();
         for (int32_t d = 0; d < image.spatial(); ++d)
-            p.axis[kAxes - image.spatial() + d] = Axis::windows(image.input_shape[2 + d], static_cast<int32_t>(count(d)),
-                                                                kernel_size[d], steps[d], dilation[d], padding_low[d],
-                                                                padding_high[d]);
+            p.axis[kAxes - image.spatial() + d] =
+                Axis::windows(image.input_shape[2 + d], static_cast<int32_t>(count(d)), kernel_size[d], steps[d], dilation[d],
+                              padding_low[d], padding_high[d]);
         return p;
     }
     Strides cell_strides(const int64_t* strides) const { return strides_of(image.rank, image.shape(), strides); }
@@ -226,7 +228,8 @@ struct DenseWindows {
         for (int d = 0; d < rank; ++d) {
             const DenseAxis& a = axis[d];
             const int64_t padded = int64_t{a.in} + 2 * int64_t{a.padding}, slack = padded - a.kernel;
-            if (padded + a.step > kMostCells) return fail_axis(a.letter, "s", "", a.step, "less: with it the axis has 2^31 cells");
+            if (padded + a.step > kMostCells)
+                return fail_axis(a.letter, "s", "", a.step, "less: with it the axis has 2^31 cells");
             const int64_t windows = slack < 0 ? 0 : slack / a.step + 1;
             if (a.out <= 0) return fail_axis(a.letter, "", "_out", a.out, "> 0");
             if (a.out != windows)

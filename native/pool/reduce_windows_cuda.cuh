@@ -9,12 +9,12 @@
 
 namespace bk::pool {
 
-constexpr int64_t kCellsAlone = 32;      // of a window that one thread reduces
-constexpr int64_t kCellsShared = 8;      // of a thread that shares a window
-constexpr int kMaxVectorTeam = 32;       // threads of a window, if adjacent ones have adjacent channels
+constexpr int64_t kCellsAlone = 32;  // of a window that one thread reduces
+constexpr int64_t kCellsShared = 8;  // of a thread that shares a window
+constexpr int kMaxVectorTeam = 32;   // threads of a window, if adjacent ones have adjacent channels
 
 struct WindowTeam {
-    int threads;  // that share a window, a power of two
+    int threads;    // that share a window, a power of two
     bool is_inner;  // whether these are adjacent
 
     static WindowTeam of(const Problem& p, bool is_vector) {
@@ -147,7 +147,8 @@ Status launch_reduce_windows(const Launch& launch, const Problem& p, const Op& o
     const ItemGrid grid = ItemGrid::of(p, extent, kVector ? V : 0);
     const WindowTeam team = WindowTeam::of(p, kVector);
     const int64_t blocks = ceil_div(grid.items, team.windows());
-    if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld windows are too many for one launch", (long long)grid.items);
+    if (blocks > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld windows are too many for one launch", (long long)grid.items);
     const unsigned bytes = team.threads > 1 ? static_cast<unsigned>(sizeof(typename Op::Lane)) * V * kPoolThreads : 0u;
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPoolThreads), 1, bytes},
                          reduce_windows_kernel<Op, T, V, kVector>, p, grid, team, op, x, y, indices);

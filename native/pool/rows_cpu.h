@@ -12,9 +12,9 @@
 
 namespace bk::pool {
 
-constexpr int kColumns = 512;     // of a chunk
-constexpr int kChannels = 128;    // of a chunk of adjacent channels
-constexpr int kLeastChannels = 8; // for loops over channels; planes are separate below
+constexpr int kColumns = 512;      // of a chunk
+constexpr int kChannels = 128;     // of a chunk of adjacent channels
+constexpr int kLeastChannels = 8;  // for loops over channels; planes are separate below
 
 // A task: a row of windows or of cells of a plane, or of all channels.
 struct RowAt {
@@ -129,7 +129,8 @@ public:
         const Taps c = axis.taps(range_.first + i);
         if (a_.count == 0 || b_.count == 0 || c.count == 0) return -1;
         const int32_t row = windows_.at[i] < 0 ? 0 : windows_.at[i];
-        const int32_t skipped = axis.is_adaptive ? 0 : (c.first - ((range_.first + i) * axis.step - axis.pad_low)) / axis.dilation;
+        const int32_t skipped =
+            axis.is_adaptive ? 0 : (c.first - ((range_.first + i) * axis.step - axis.pad_low)) / axis.dilation;
         const int32_t column = windows_.at[i] < 0 ? 0 : column_[i] - skipped;
         return p_.cell_number(a_.first + row / b_.count * p_.axis[0].dilation, b_.first + row % b_.count * p_.axis[1].dilation,
                               c.first + column * axis.dilation);
@@ -153,7 +154,8 @@ private:
     // columns_[i] is the column begin + i of the image, reduced over the rows of the windows.
     BK_HD void reduce_columns(int32_t begin, int32_t count) {
         const int64_t stride = p_.x.axis[2];
-        const int32_t low = std::max(begin, 0), high = static_cast<int32_t>(std::min<int64_t>(int64_t{begin} + count, p_.axis[2].in));
+        const int32_t low = std::max(begin, 0),
+                      high = static_cast<int32_t>(std::min<int64_t>(int64_t{begin} + count, p_.axis[2].in));
         columns_.start(op_, count);
         if (low >= high) return;
         const int64_t skipped = low - begin, inside = high - low;

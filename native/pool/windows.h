@@ -18,9 +18,9 @@ constexpr int kAxes = 3;
 
 // The cells of one window along an axis.
 struct Taps {
-    int32_t first = 0;    // its first cell in the image
-    int32_t count = 1;    // its cells in the image, `dilation` apart
-    int32_t padded = 1;   // its cells in the padded image: those of the averages that include padding
+    int32_t first = 0;   // its first cell in the image
+    int32_t count = 1;   // its cells in the image, `dilation` apart
+    int32_t padded = 1;  // its cells in the padded image: those of the averages that include padding
 };
 
 // The windows, [low, high], that may have a cell; some of them step over it if they are dilated.
@@ -117,9 +117,7 @@ struct Problem {
     BK_HD int64_t windows() const { return int64_t{axis[0].out} * axis[1].out * axis[2].out; }
     int64_t window_cells() const { return int64_t{axis[0].kernel} * axis[1].kernel * axis[2].kernel; }
     // The number of a cell in its plane, row-major, whatever the strides.
-    BK_HD int64_t cell_number(int32_t a, int32_t b, int32_t c) const {
-        return (int64_t{a} * axis[1].in + b) * axis[2].in + c;
-    }
+    BK_HD int64_t cell_number(int32_t a, int32_t b, int32_t c) const { return (int64_t{a} * axis[1].in + b) * axis[2].in + c; }
 };
 
 // What an average divides by.

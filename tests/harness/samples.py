@@ -136,11 +136,16 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(("im2col", "im2col_backward"), ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})),
     "col2im": ({"x": (2, 18, 9)}, {"output_size": [5, 4], "kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]}),
     **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
-    **{f"{name}{end}": ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})
-       for name in ("max_pool", "max_pool_indices", "avg_pool", "lp_pool") for end in ("", "_backward")},
-    **{f"{name}{end}": ({}, {"output_size": [3, 2], "kernel_size": [2, 2]})
-       for name in ("adaptive_avg_pool", "adaptive_max_pool", "adaptive_max_pool_indices", "fractional_max_pool")
-       for end in ("", "_backward")},
+    **{
+        f"{name}{end}": ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})
+        for name in ("max_pool", "max_pool_indices", "avg_pool", "lp_pool")
+        for end in ("", "_backward")
+    },
+    **{
+        f"{name}{end}": ({}, {"output_size": [3, 2], "kernel_size": [2, 2]})
+        for name in ("adaptive_avg_pool", "adaptive_max_pool", "adaptive_max_pool_indices", "fractional_max_pool")
+        for end in ("", "_backward")
+    },
     **dict.fromkeys(("max_unpool", "max_unpool_backward"), ({}, {"output_size": [6, 5]})),
     "embedding": ({"weight": (5, 3)}, {}),
     "embedding_backward": ({"dout": (4, 3)}, {}),

@@ -49,7 +49,9 @@ def by_outputs(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     given = numbers["output_size"]
     each = given if _is_sequence(given) else (given,) * len(image.extents)
     if len(each) != image.spatial:
-        raise InvalidProblemError(f"output_size is {given!r}, must be one number or one for each of {image.spatial} axes")
+        raise InvalidProblemError(
+            f"output_size is {given!r}, must be one number or one for each of {image.spatial} axes"
+        )
     count = tuple([
         extent if size is None or _is_kept(size) else as_integer("output_size", size, 0, INT32_MAX)
         for size, extent in zip(each, image.extents)
@@ -68,7 +70,8 @@ def by_outputs(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
 
 
 def unpooled(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """The result of max_unpool has output_size cells along the spatial axes, that of its gradient one for each index."""
+    """The result of max_unpool has output_size cells along the spatial axes, that of its gradient one for each
+    index."""
     image = _Image(shapes["indices"], numbers["layout"], name="indices")
     size = each_axis("output_size", numbers["output_size"], 0, image.spatial)
     given, large = image.given(image.extents), image.given(size)
@@ -181,7 +184,8 @@ def window_count(extent: int, kernel: int, step: int, dilation: int, low: int, h
         count -= 1
     if not is_symbol(count) and count < 1:
         raise InvalidProblemError(
-            f"kernel_size is {kernel}: with dilation {dilation} no window fits into {extent} cells and padding {low}, {high}"
+            f"kernel_size is {kernel}: with dilation {dilation} no window fits into {extent} cells and "
+            f"padding {low}, {high}"
         )
     return count
 

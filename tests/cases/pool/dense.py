@@ -24,7 +24,8 @@ WINDOWS = {
         "whole": (3, 5, (11, 13), (11, 13), (1, 1), (0, 0)), "large": (3, 5, (33, 40), (3, 3), (2, 2), (1, 1)),
     },
     3: {
-        "plain": (2, 2, (4, 5, 6), (2, 3, 2), (2, 1, 1), (1, 1, 0)), "whole": (2, 3, (4, 3, 5), (4, 3, 5), (1, 1, 1), (0, 0, 0)),
+        "plain": (2, 2, (4, 5, 6), (2, 3, 2), (2, 1, 1), (1, 1, 0)), "whole": (2, 3, (4, 3, 5), (4, 3, 5), (1, 1, 1),
+            (0, 0, 0)),
         "large": (2, 4, (9, 8, 10), (3, 3, 3), (2, 2, 2), (1, 1, 1)),
     },
 }  # fmt: skip
@@ -75,7 +76,8 @@ def backward(draw, given, kind="normal", null=(), **scalars):
     x, y = shapes_of(given)
     values, all_scalars = coarse(draw, x, kind), scalars_of(given) | scalars
     arrays = {
-        "y": draw.array(geometry.maxima(values, axes_of(all_scalars))[0]), "dy": draw.floats(y), "x": draw.array(values),
+        "y": draw.array(geometry.maxima(values, axes_of(all_scalars))[0]), "dy": draw.floats(y),
+            "x": draw.array(values),
         "dx": draw.output(x),
     }  # fmt: skip
     return Problem(all_scalars, arrays, null=null)
@@ -159,11 +161,15 @@ def window_cases(rank):
 
 # --- p-norms ---
 
-NAMES = {1: (("l_in",), ("kernel",), ("stride",), ("l_out",)), 2: (("h_in", "w_in"), ("kh", "kw"), ("sh", "sw"), ("h_out", "w_out"))}
+NAMES = {
+    1: (("l_in",), ("kernel",), ("stride",), ("l_out",)),
+    2: (("h_in", "w_in"), ("kh", "kw"), ("sh", "sw"), ("h_out", "w_out")),
+}
 # batch, channels, extents, kernel, steps, outputs
 NORMS = {
     1: {
-        "plain": (2, 3, (11,), (3,), (2,), (5,)), "cut": (2, 3, (11,), (4,), (3,), (4,)), "behind": (1, 2, (4,), (2,), (3,), (5,)),
+        "plain": (2, 3, (11,), (3,), (2,), (5,)), "cut": (2, 3, (11,), (4,), (3,), (4,)), "behind": (1, 2, (4,), (2,),
+            (3,), (5,)),
         "long": (2, 2, (90,), (80,), (5,), (3,)), "large": (4, 6, (301,), (4,), (3,), (100,)),
     },
     2: {
@@ -226,7 +232,8 @@ def norm_cases(rank):
         *(Bad(f"{names[0]}_0", 2, rf"{names[0]} is 0, must be > 0", {names[0]: 0}, can=2)
           for names in (extents, kernel, steps, outputs)),
         Bad("far", 2, rf"{outputs[0]} is 2147483647: windows would reach", {outputs[0]: 2**31 - 1}, can=2),
-        *(Bad(f"norm_{p}", 3, r"norm_p is -?(nan|0|2), must be > 0", {"norm_p": p}, can=3) for p in (0.0, -2.0, np.nan)),
+        *(Bad(f"norm_{p}", 3, r"norm_p is -?(nan|0|2), must be > 0", {"norm_p": p}, can=3) for p in (0.0, -2.0,
+            np.nan)),
     )  # fmt: skip
     others = {f"p{p:g}": p for p in (1.0, 3.0, 0.5, np.inf)}
     yield Case(
@@ -249,7 +256,8 @@ def norm_cases(rank):
 
 # planes, extents, outputs
 ADAPTIVE = {
-    "plain": (6, (5, 7), (2, 3)), "rank1": (4, (40,), (7,)), "volume": (4, (4, 5, 6), (3, 2, 4)), "more": (3, (4, 5), (7, 9)),
+    "plain": (6, (5, 7), (2, 3)), "rank1": (4, (40,), (7,)), "volume": (4, (4, 5, 6), (3, 2, 4)), "more": (3, (4, 5),
+        (7, 9)),
     "whole": (5, (9, 13), (1, 1)), "thirds": (3, (25, 26), (3, 3)), "large": (15, (33, 40), (7, 6)),
 }  # fmt: skip
 
@@ -317,7 +325,10 @@ ADAPTIVE_BAD = (
     Bad("rank_0", 2, r"spatial_rank is 0, must be in \[1, 3\]", {"spatial_rank": 0}, can=2),
     Bad("rank_4", 2, r"spatial_rank is 4, must be in \[1, 3\]", {"spatial_rank": 4}, can=2),
     Bad("unused", 2, r"in_h is 5, must be 1 with spatial_rank 1", {"spatial_rank": 1}, can=2),
-    *(Bad(name, 2, rf"{name} is 0, must be > 0", {name: 0}, can=2) for name in ("in_d", "in_h", "in_w", "out_h", "out_w")),
+    *(
+        Bad(name, 2, rf"{name} is 0, must be > 0", {name: 0}, can=2)
+        for name in ("in_d", "in_h", "in_w", "out_h", "out_w")
+    ),
 )
 ADAPTIVE_COMMON = {"plain": "plain", "large": "large", "bad": ADAPTIVE_BAD, "idle": (Idle("nothing", {"nc": 0}),)}
 
@@ -325,7 +336,8 @@ ADAPTIVE_COMMON = {"plain": "plain", "large": "large", "bad": ADAPTIVE_BAD, "idl
 
 # batch, channels, extents, outputs, kernel
 FRACTIONAL = {
-    2: {"plain": (2, 3, (5, 7), (2, 3), (2, 3)), "single": (2, 2, (6, 8), (1, 1), (3, 2)), "large": (3, 5, (33, 40), (9, 12), (3, 4))},
+    2: {"plain": (2, 3, (5, 7), (2, 3), (2, 3)), "single": (2, 2, (6, 8), (1, 1), (3, 2)), "large": (3, 5, (33, 40),
+        (9, 12), (3, 4))},
     3: {"plain": (2, 3, (4, 5, 6), (2, 3, 4), (2, 3, 2)), "large": (2, 4, (9, 8, 10), (4, 3, 5), (3, 3, 2))},
 }  # fmt: skip
 
@@ -451,7 +463,8 @@ CASES = (
     Case(
         row="adaptive_max_pool_{T}_bw",
         problems={name: lambda d, g=g: adaptive_backward(d, g, True) for name, g in ADAPTIVE.items()}
-        | {f"special_{name}": lambda d, g=ADAPTIVE[name]: adaptive_backward(d, g, True, "special") for name in ("plain", "thirds")},
+        | {f"special_{name}": lambda d, g=ADAPTIVE[name]: adaptive_backward(d, g, True, "special")
+            for name in ("plain", "thirds")},
         reference=adaptive_max_backward_reference, tolerance={"dx": "total"}, **ADAPTIVE_COMMON,
     ),
     *[case for rank in FRACTIONAL for case in fractional_cases(rank)],

@@ -91,6 +91,7 @@ def by_numbers(dy, numbers, shape, sign=None):
 
 def divisors(axes, *, includes_padding=False, fixed=0):
     """The divisor of each window."""
+
     def count(axis):
         return np.array(axis.padded if includes_padding else [len(each) for each in axis.cells])
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling to given extents of images with any strides: adaptive and fractional windows, max_unpool, and their gradients."""
+"""Pooling to given extents of images with any strides: adaptive and fractional windows, max_unpool, and their
+gradients."""
 
 import math
 
@@ -266,7 +267,10 @@ def bad(**more):
 
 
 SHARED_X, SHARED_Y = (0, 35, 7, 1), (0, 6, 3, 1)
-NO_IMAGES = (Idle("no_images", {}, {"input_shape": (0, 3, 5, 7)}), Idle("no_channels", {}, {"input_shape": (2, 0, 5, 7)}))
+NO_IMAGES = (
+    Idle("no_images", {}, {"input_shape": (0, 3, 5, 7)}),
+    Idle("no_channels", {}, {"input_shape": (2, 0, 5, 7)}),
+)
 NO_OUTPUTS = (*NO_IMAGES, Idle("no_outputs", {}, {"output_size": (2, 0)}))
 NONE = ((2, 3, 5, 7), (0, 3))
 UNPOOLED = ("one", "plain", "one_each", "more", "volume", "channels_last", "flipped", "gaps", "large")
@@ -294,14 +298,16 @@ CASES = (
     Case(
         row="adaptive_max_pool_indices_backward_{T}",
         problems=problems(numbers_backward)
-        | {"strays": lambda d: numbers_backward(d, SIZES["plain"], strays=True), "none": lambda d: numbers_backward(d, NONE)},
+        | {"strays": lambda d: numbers_backward(d, SIZES["plain"], strays=True), "none": lambda d: numbers_backward(d,
+            NONE)},
         reference=numbers_reference, tolerance={"dx": "total"}, plain="plain", large="large",
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),
     Case(
         row="adaptive_avg_pool_{T}",
         problems=problems(avg_pool)
-        | {"special": lambda d: avg_pool(d, SIZES["plain"], "special"), "wide": lambda d: avg_pool(d, SIZES["whole"], "wide")},
+        | {"special": lambda d: avg_pool(d, SIZES["plain"], "special"), "wide": lambda d: avg_pool(d, SIZES["whole"],
+            "wide")},
         reference=avg_reference, tolerance={"y": "total_of_products"}, plain="plain", large="large",
         bad=bad(stride_y=SHARED_Y), idle=NO_OUTPUTS,
     ),
@@ -322,15 +328,18 @@ CASES = (
         bad=(
             *bad(stride_y=SHARED_Y, stride_indices=SHARED_Y),
             Bad("kernel_0", 2, r"kernel_size\[0\] is 0, must be >= 1", host={"kernel_size": (0, 3)}, can=2),
-            Bad("kernel_far", 2, r"kernel_size\[1\] is 8, must be at most input_shape\[3\], 7", host={"kernel_size": (2, 8)},
+            Bad("kernel_far", 2, r"kernel_size\[1\] is 8, must be at most input_shape\[3\], 7",
+                host={"kernel_size": (2, 8)},
                 can=2),
         ),
         idle=NO_OUTPUTS,
     ),
     Case(
         row="fractional_max_pool_backward_{T}",
-        problems=problems(numbers_backward, ("one", "plain", "more", "whole", "volume", "channels_last", "gaps", "long", "large"))
-        | {"strays": lambda d: numbers_backward(d, SIZES["plain"], strays=True), "none": lambda d: numbers_backward(d, NONE)},
+        problems=problems(numbers_backward, ("one", "plain", "more", "whole", "volume", "channels_last", "gaps",
+            "long", "large"))
+        | {"strays": lambda d: numbers_backward(d, SIZES["plain"], strays=True), "none": lambda d: numbers_backward(d,
+            NONE)},
         reference=numbers_reference, tolerance={"dx": "total"}, plain="plain", large="large",
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),
@@ -350,7 +359,8 @@ CASES = (
     Case(
         row="max_unpool_backward_{T}",
         problems=problems(unpool_backward, UNPOOLED)
-        | {"strays": lambda d: unpool_backward(d, SIZES["more"], strays=True), "none": lambda d: unpool_backward(d, NONE, True)},
+        | {"strays": lambda d: unpool_backward(d, SIZES["more"], strays=True), "none": lambda d: unpool_backward(d,
+            NONE, True)},
         reference=unpool_backward_reference, tolerance={"dx": "exact"}, plain="plain", large="large",
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),

@@ -10,7 +10,8 @@ from . import geometry
 from .geometry import Axis
 
 LAST = {"order": (0, 2, 3, 1)}
-# shape, kernel, steps, padding before, padding behind, dilation, ceil_mode, layouts of the operands with cells and windows
+# shape, kernel, steps, padding before, padding behind, dilation, ceil_mode, layouts of the operands with cells and
+# windows
 WINDOWS = {
     "one": ((1, 1, 1), (1,), (1,), (0,), (0,), (1,), 0),
     "plain": ((2, 3, 5, 7), (2, 3), (2, 1), (1, 0), (0, 1), (1, 1), 0),
@@ -212,7 +213,17 @@ def lp_backward_reference(problem):
 # --- cases ---
 
 PLAIN = WINDOWS["plain"]
-NORM_WINDOWS = ("plain", "overlap", "dilated", "ceil", "whole", "volume", "channels_last", "channels_last_wide", "large")
+NORM_WINDOWS = (
+    "plain",
+    "overlap",
+    "dilated",
+    "ceil",
+    "whole",
+    "volume",
+    "channels_last",
+    "channels_last_wide",
+    "large",
+)
 
 
 def problems(make, names=tuple(WINDOWS), **options):
@@ -233,7 +244,8 @@ def bad(**more):
         Bad("dilation_0", 2, r"dilation\[1\] is 0, must be >= 1", host={"dilation": (1, 0)}, can=2),
         Bad("all_padding", 2, r"padding_low\[0\] is 2, must be less than the window, 2", host={"padding_low": (2, 0)},
             can=2),
-        Bad("none_fits", 2, r"kernel_size\[1\] is 9: with dilation 1 no window fits", host={"kernel_size": (2, 9)}, can=2),
+        Bad("none_fits", 2, r"kernel_size\[1\] is 9: with dilation 1 no window fits", host={"kernel_size": (2, 9)},
+            can=2),
         Bad("steps_far", 2, r"steps\[0\] is 2147483647: with padding", host={"steps": (2**31 - 1, 1)}, can=2),
         *[Bad(f"shared_{name}", 2, rf"{name}\[0\] is 0, but an output has 2 elements", host={name: strides}, can=2)
           for name, strides in more.items()],
@@ -241,7 +253,10 @@ def bad(**more):
 
 
 SHARED_X, SHARED_Y = (0, 35, 7, 1), (0, 18, 6, 1)
-NO_IMAGES = (Idle("no_images", {}, {"input_shape": (0, 3, 5, 7)}), Idle("no_channels", {}, {"input_shape": (2, 0, 5, 7)}))
+NO_IMAGES = (
+    Idle("no_images", {}, {"input_shape": (0, 3, 5, 7)}),
+    Idle("no_channels", {}, {"input_shape": (2, 0, 5, 7)}),
+)
 
 CASES = (
     Case(
@@ -265,14 +280,16 @@ CASES = (
     ),
     Case(
         row="max_pool_indices_backward_{T}",
-        problems=problems(indexed_backward) | {"strays": lambda d: indexed_backward(d, WINDOWS["overlap"], strays=True)},
+        problems=problems(indexed_backward) | {"strays": lambda d: indexed_backward(d, WINDOWS["overlap"],
+            strays=True)},
         reference=indexed_reference, tolerance={"dx": "total"}, plain="plain", large="large",
         bad=bad(stride_dx=SHARED_X), idle=NO_IMAGES,
     ),
     Case(
         row="avg_pool_{T}",
         problems=problems(avg_pool)
-        | {f"{name}_exclude": lambda d, g=WINDOWS[name]: avg_pool(d, g, include=0) for name in ("plain", "ceil", "dilated")}
+        | {f"{name}_exclude": lambda d, g=WINDOWS[name]: avg_pool(d, g, include=0) for name in ("plain", "ceil",
+            "dilated")}
         | {
             "exclude_last": lambda d: avg_pool(d, WINDOWS["channels_last"], include=0),
             "fixed": lambda d: avg_pool(d, PLAIN, fixed=7), "negative": lambda d: avg_pool(d, PLAIN, fixed=-3),
@@ -302,7 +319,8 @@ CASES = (
         reference=lp_reference, tolerance={"y": "pointwise"}, plain="plain", large="large",
         bad=(
             *bad(stride_y=SHARED_Y),
-            *(Bad(f"norm_{p}", 3, r"norm_p is -?(nan|0|1), must be > 0", {"norm_p": p}, can=3) for p in (0.0, -1.0, np.nan)),
+            *(Bad(f"norm_{p}", 3, r"norm_p is -?(nan|0|1), must be > 0", {"norm_p": p}, can=3) for p in (0.0, -1.0,
+                np.nan)),
         ),
         idle=NO_IMAGES,
     ),

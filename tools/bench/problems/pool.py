@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling: the stem of ResNet-50 (3 x 3, stride 2), halving (2 x 2), 3 x 3 at stride 1, and the global average before its
+"""Pooling: the stem of ResNet-50 (3 x 3, stride 2), halving (2 x 2), 3 x 3 at stride 1, and the global average
+before its
 classifier, channels first and last; a volume of video; adaptive and fractional windows. Peers are PyTorch's functions.
 
 Inputs are sixteenths, so that sums are exact; samples of every output are compared with float64.
@@ -207,8 +208,10 @@ def sized(row, shape, size, last=False, **options):
     """A problem of a row with output_size."""
     out, rank = (*shape[:2], *size), len(size)
     title = f"{' x '.join(map(str, shape))}{' last' if last else ''} to {' x '.join(map(str, size))}"
-    images = {"x": Operand(shape, "sixteenths", strides_of(shape, last)), "dx": Operand(shape, "empty", strides_of(shape, last)),
-              "y": Operand(out, "empty", strides_of(out, last)), "dy": Operand(out, "sixteenths", strides_of(out, last))}  # fmt: skip
+    images = {"x": Operand(shape, "sixteenths", strides_of(shape, last)), "dx": Operand(shape, "empty",
+        strides_of(shape, last)),
+              "y": Operand(out, "empty", strides_of(out, last)), "dy": Operand(out, "sixteenths", strides_of(out,
+                  last))}  # fmt: skip
     names = [p.name for p in row_named(row).pointers if p.name in images]
     return {
         "name": f"{row.removesuffix('_{T}')} {title}", "row": row, "dtypes": DTYPES,
@@ -247,7 +250,8 @@ def indexed(shape, size):
     yield Bench(
         name=f"fractional_max_pool {title}", row="fractional_max_pool_{T}", **common,
         scalars=scalars | {"kernel_size": (2, 2), "planes": math.prod(shape[:2]), "spatial": 2},
-        arrays={"x": Operand(shape, "sixteenths", of_images), "samples": Operand((math.prod(shape[:2]), 2), "probability"),
+        arrays={"x": Operand(shape, "sixteenths", of_images), "samples": Operand((math.prod(shape[:2]), 2),
+            "probability"),
                 "y": Operand(out, "empty", of_outputs), "indices": Operand(out, "empty", of_outputs)},
     )  # fmt: skip
     yield Bench(

@@ -18,7 +18,8 @@ print(bk.adaptive_max_pool_indices_backward(dy, indices, images, (1, 2)))
 
 # %% Plans
 of = {"input_shape": (1, 1, 2, 4), "output_size": (1, 2)}
-x, out, at, dx = bk.upload(images), bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64), bk.empty((1, 1, 2, 4), bk.f32)
+x, dx = bk.upload(images), bk.empty((1, 1, 2, 4), bk.f32)
+out, at = bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64)
 plan = bk.AdaptiveMaxPoolNdPlan.select(None, bk.AdaptiveMaxPoolNdDescriptor(**of, element=bk.f32))
 plan.run(None, None, bk.AdaptiveMaxPoolNdArgs(x=x, y=out, indices=at))
 print(bk.download(out), bk.download(at))

@@ -17,7 +17,8 @@ print(bk.fractional_max_pool_backward(dy, indices, images, (1, 2)))
 
 # %% Plans
 of = {"input_shape": (1, 1, 2, 4), "output_size": (1, 2)}
-x, out, at, dx = bk.upload(images), bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64), bk.empty((1, 1, 2, 4), bk.f32)
+x, dx = bk.upload(images), bk.empty((1, 1, 2, 4), bk.f32)
+out, at = bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64)
 descriptor = bk.FractionalMaxPoolNdDescriptor(**of, kernel_size=(2, 2), element=bk.f32)
 plan = bk.FractionalMaxPoolNdPlan.select(None, descriptor)
 plan.run(None, None, bk.FractionalMaxPoolNdArgs(x=x, samples=bk.upload(samples.reshape(1, 2)), y=out, indices=at))

@@ -16,7 +16,8 @@ dy = np.ones_like(y)
 print(bk.lp_pool_backward(dy, images, y, 2.0, 2))
 
 # %% Plans
-of = {"input_shape": (1, 1, 2, 4), "kernel_size": (2, 2), "steps": (2, 2), "padding_low": (0, 0), "padding_high": (0, 0)}
+of = {"input_shape": (1, 1, 2, 4), "kernel_size": (2, 2), "steps": (2, 2)}
+of |= {"padding_low": (0, 0), "padding_high": (0, 0)}
 of |= {"dilation": (1, 1), "norm_p": 2.0}
 x, out, dx = bk.upload(images), bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 2, 4), bk.f32)
 plan = bk.LpPoolNdPlan.select(None, bk.LpPoolNdDescriptor(**of, element=bk.f32))

@@ -17,9 +17,11 @@ print(bk.max_pool_backward(dy, images, y, 2))
 print(bk.max_pool_indices_backward(dy, indices, images, 2))
 
 # %% Plans
-of = {"input_shape": (1, 1, 2, 4), "kernel_size": (2, 2), "steps": (2, 2), "padding_low": (0, 0), "padding_high": (0, 0)}
+of = {"input_shape": (1, 1, 2, 4), "kernel_size": (2, 2), "steps": (2, 2)}
+of |= {"padding_low": (0, 0), "padding_high": (0, 0)}
 of["dilation"] = (1, 1)
-x, out, at, dx = bk.upload(images), bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64), bk.empty((1, 1, 2, 4), bk.f32)
+x, dx = bk.upload(images), bk.empty((1, 1, 2, 4), bk.f32)
+out, at = bk.empty((1, 1, 1, 2), bk.f32), bk.empty((1, 1, 1, 2), bk.i64)
 plan = bk.MaxPoolNdPlan.select(None, bk.MaxPoolNdDescriptor(**of, element=bk.f32))
 plan.run(None, None, bk.MaxPoolNdArgs(x=x, y=out, indices=at))
 print(bk.download(out), bk.download(at))
