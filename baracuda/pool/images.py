@@ -7,7 +7,7 @@ Operands are given in this order of axes; images with channels behind the spatia
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from baracuda import descriptor
 from baracuda._call.scalars import INT32_MAX, as_integer
@@ -16,6 +16,10 @@ from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, PoolKind
 from baracuda.plan import Plan
+
+M = TypeVar("M", bound="MaxPoolNdDescriptor")
+A = TypeVar("A", bound="AdaptiveMaxPoolNdDescriptor")
+F = TypeVar("F", bound="FractionalMaxPoolNdDescriptor")
 
 
 class _PoolPlan(Plan):
@@ -60,9 +64,9 @@ class MaxPoolNdDescriptor(_ImageDescriptor):
         each = zip(
             self.input_shape[2:], self.kernel_size, self.steps, self.dilation, self.padding_low, self.padding_high
         )
-        return (*self.input_shape[:2], *[window_count(*numbers, self.ceil_mode) for numbers in each])
+        return (*self.input_shape[:2], *[window_count(*numbers, ceil=self.ceil_mode) for numbers in each])
 
-    def validated(self) -> MaxPoolNdDescriptor:
+    def validated(self: M) -> M:
         valid = super().validated()
         valid._check("kernel_size", "steps", "padding_low", "padding_high", "dilation")
         for name in ("padding_low", "padding_high"):
@@ -100,7 +104,7 @@ class AdaptiveMaxPoolNdDescriptor(_ImageDescriptor):
     def outputs_shape(self) -> tuple[int, ...]:
         return (*self.input_shape[:2], *self.output_size)
 
-    def validated(self) -> AdaptiveMaxPoolNdDescriptor:
+    def validated(self: A) -> A:
         valid = super().validated()
         valid._check("output_size")
         return valid
@@ -120,7 +124,7 @@ class FractionalMaxPoolNdDescriptor(AdaptiveMaxPoolNdDescriptor):
     def planes(self) -> int:
         return self.input_shape[0] * self.input_shape[1]
 
-    def validated(self) -> FractionalMaxPoolNdDescriptor:
+    def validated(self: F) -> F:
         valid = super().validated()
         valid._check("output_size", "kernel_size")
         if any([k > extent for k, extent in zip(valid.kernel_size, valid.input_shape[2:])]):

@@ -33,7 +33,7 @@ def by_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     low, high = paddings("padding", numbers["padding"], image.spatial)
     ceil = bool(as_flag("ceil_mode", numbers["ceil_mode"]))
     extents = image.extents
-    count = tuple([window_count(*each, ceil) for each in zip(extents, kernel, steps, dilation, low, high)])
+    count = tuple([window_count(*each, ceil=ceil) for each in zip(extents, kernel, steps, dilation, low, high)])
     values: dict[str, Any] = {
         "kernel_size": kernel, "steps": steps, "padding_low": low, "padding_high": high, "dilation": dilation,
         "ceil_mode": int(ceil),
@@ -176,7 +176,7 @@ def paddings(name: str, given: Any, count: int) -> tuple[Shape, Shape]:
     return both, both
 
 
-def window_count(extent: int, kernel: int, step: int, dilation: int, low: int, high: int, ceil: bool) -> Any:
+def window_count(extent: int, kernel: int, step: int, dilation: int, low: int, high: int, *, ceil: bool) -> Any:
     """Windows along an axis. With ceil the last one may leave the padded image, if it begins in the image or before."""
     slack = extent + low + high - dilation * (kernel - 1) - 1 + (step - 1 if ceil else 0)
     count = slack // step + 1
