@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from baracuda._functions.pool_calls import FUNCTIONS, NAMES
+from baracuda._functions.pool_calls import CALLED, FUNCTIONS, NAMES
 
 
 def made(name: str, function: Callable[[str], Any]) -> Any:
     """A function of NAMES; `function` makes those of the op table."""
-    whole = FUNCTIONS[name]
+    whole, functions = FUNCTIONS[name], {each: function(each) for each in CALLED}
 
     def call(called: str, *arrays: Any, **numbers: Any) -> Any:
-        return function(called)(*arrays, **numbers)
+        return functions[called](*arrays, **numbers)
 
     def pool(*arrays: Any, **numbers: Any) -> Any:
         return whole(call, *arrays, **numbers)

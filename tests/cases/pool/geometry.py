@@ -32,15 +32,13 @@ class Axis:
 
 
 def window_count(extent, kernel, step, low, high, dilation, ceil):
-    """All positions of a window that begin a step apart and end in the padded image; with ceil also one that leaves it,
-    if it begins in the image or the padding before it."""
+    """All positions of a window that begin a step apart and end in the padded image; with ceil also one that leaves it
+    by less than a step, if it begins in the image or the padding before it."""
     reach, starts = dilation * (kernel - 1) + 1, range(-low, extent + high, step)
-    inside = [start for start in starts if start + reach <= extent + high]
-    if not ceil:
-        return len(inside)
-    behind = len(inside) * step - low
-    covered = inside[-1] + reach if inside else -low
-    return len(inside) + (covered < extent + high and behind < extent)
+    count = sum(start + reach <= extent + high for start in starts)
+    behind = count * step - low
+    beyond = behind + reach - (extent + high)
+    return count + (ceil and 0 < beyond < step and behind < extent)
 
 
 def each_window(axes):

@@ -45,7 +45,7 @@ def test_windows(rank):
 @pytest.mark.parametrize("rank", SHAPES)
 def test_sizes(rank):
     x = images(rank)
-    for size in (1, 3, (None,) * rank):
+    for size in (1, 3, *([(None,) * rank] if rank > 1 else [])):
         check(getattr(bt, f"adaptive_avg_pool{rank}d")(x, size), getattr(F, f"adaptive_avg_pool{rank}d")(x, size), x)
         maxima = getattr(F, f"adaptive_max_pool{rank}d")(x, size, return_indices=True)
         ours = getattr(bt, f"adaptive_max_pool{rank}d")(x, size, True)
