@@ -19,7 +19,7 @@ _WINDOWED = ("y", "dy", "indices")  # operands with an element for each window
 
 
 def is_channels_last(layout: object) -> bool:
-    if layout not in LAYOUTS:
+    if not isinstance(layout, str) or layout not in LAYOUTS:
         raise InvalidProblemError(f"layout is {layout!r}, must be one of {', '.join(LAYOUTS)}")
     return layout == LAYOUTS[1]
 
