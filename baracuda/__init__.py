@@ -98,6 +98,8 @@ from baracuda.kinds import (
     OpCategory,
     PadMode,
     PerRowSampler,
+    PoolKind,
+    PoolMode,
     QuantileInterpolation,
     QuantizeKind,
     RandomKind,
@@ -308,6 +310,17 @@ _OPS = {
         "DequantizePerTokenBackward QuantizePerGroup QuantizePerGroupBackward DequantizePerGroup "
         "DequantizePerGroupBackward DynamicRangeQuantize"
     ),
+    "pool.dense": (
+        "MaxPool1d MaxPool1dBackward MaxPool2d MaxPool2dBackward MaxPool3d MaxPool3dBackward AvgPool1d "
+        "AvgPool1dBackward AvgPool2d AvgPool2dBackward AvgPool3d AvgPool3dBackward LpPool1d LpPool1dBackward LpPool2d "
+        "LpPool2dBackward AdaptiveAvgPool AdaptiveAvgPoolBackward AdaptiveMaxPool AdaptiveMaxPoolBackward "
+        "FractionalMaxPool2d FractionalMaxPool2dBackward FractionalMaxPool3d FractionalMaxPool3dBackward"
+    ),
+    "pool.images": (
+        "MaxPoolNd MaxPoolNdBackward MaxPoolNdIndicesBackward AvgPoolNd AvgPoolNdBackward LpPoolNd LpPoolNdBackward "
+        "AdaptiveMaxPoolNd AdaptiveMaxPoolNdBackward AdaptiveMaxPoolNdIndicesBackward AdaptiveAvgPoolNd "
+        "AdaptiveAvgPoolNdBackward FractionalMaxPoolNd FractionalMaxPoolNdBackward MaxUnpoolNd MaxUnpoolNdBackward"
+    ),
     "quantize.integer_plans": "W8A8Linear QuantizedLinearCodes MatmulInteger QLinearMatmul",
     "quantize.floats": (
         "EncodeFloats DecodeFloats QuantizeMx DequantizeMx SwizzleScales Quantize4Bit Dequantize4Bit Gemv4Bit "
@@ -398,6 +411,15 @@ _LAZY |= dict.fromkeys(
 _LAZY["paged_kv_append"] = "attention.pages"
 _LAZY["moe"] = "experts.functions"
 _LAZY["deform_conv2d"] = "deform"
+_LAZY |= dict.fromkeys(
+    (
+        *("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d"),
+        *("adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+        *("fractional_max_pool2d", "fractional_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d"),
+        *("max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"),
+    ),
+    "pool.functions",
+)
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",
@@ -536,6 +558,8 @@ __all__ = [
     "OpCategory",
     "PadMode",
     "PerRowSampler",
+    "PoolKind",
+    "PoolMode",
     "Plan",
     "PlanPreference",
     "PrecisionGuarantee",

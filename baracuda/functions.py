@@ -174,6 +174,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size", "pooled_h"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int | Sequence[int]"),
     "crop": "Sequence[int] | None", "color_code": "str | ColorConversion",
+    "layout": "str", "divisor_override": "int | None",
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -373,6 +374,7 @@ _SHAPES = {
     "quantized_matmul": "x is (..., k), w (n, bytes), bias (n,); the result (..., n).",
     "quantized_linear": "The result has the shape of a with n for its last extent.",
     "integer_product": "The result has the shape of a with n for its last extent.",
+    **dict.fromkeys(("pooled", "pooled_to_size", "unpooled"), "Operands may have any strides."),
     "serving": "Operands have the shapes of the description.",
     "regions": "output_size is (height, width), or one number for both.",
     "nms": "indices are i64, count is i32 of one element.",

@@ -438,6 +438,26 @@ class AttentionKind(IntEnum):
     RING_ATTENTION = 10
 
 
+class PoolMode(IntEnum):
+    """What a window of the plans with a rank in their name is reduced to."""
+
+    MAX = 0
+    AVG_INCLUDE_PAD = 1
+    AVG_EXCLUDE_PAD = 2
+
+
+class PoolKind(IntEnum):
+    """Backward plans carry the forward value."""
+
+    MAX = 0
+    AVG = 1
+    LP = 2
+    ADAPTIVE_AVG = 3
+    ADAPTIVE_MAX = 4
+    FRACTIONAL_MAX = 5
+    MAX_UNPOOL = 6
+
+
 class ImageKind(IntEnum):
     """Numbers from 200 up are ours."""
 

@@ -95,6 +95,7 @@ def lerp_plan(shape, element=bk.f32, weight=0.25, **options):
     return bk.BinaryParamPlan.select(None, descriptor, **options)
 
 
+_POOLS = (("Max", bk.PoolMode.MAX), ("Avg", bk.PoolMode.AVG_INCLUDE_PAD))
 # Fields of a descriptor of every forward op; a gradient takes those of its op, or its own.
 EXAMPLES = {
     "Affine": (SHAPE, 2),
@@ -162,6 +163,22 @@ EXAMPLES = {
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "RepeatInterleave": (SHAPE, 1, 3), "Unfold": (SHAPE, 1, 3, 2),
     **dict.fromkeys(("Im2Col", "Col2Im"), ((2, 3, 5, 6), (2, 3), (1, 2), (1, 0), (2, 1))),
+    **{f"{kind}Pool1d": (mode, 2, 3, 9, 3, 2, 1) for kind, mode in _POOLS},
+    **{f"{kind}Pool2d": (mode, 2, 3, 9, 7, 3, 2, 2, 1, 1, 0) for kind, mode in _POOLS},
+    **{f"{kind}Pool3d": (mode, 2, 3, 9, 7, 5, 3, 2, 2, 2, 1, 1, 1, 0, 1) for kind, mode in _POOLS},
+    "LpPool1d": (2, 3, 9, 3, 2, 2.0), "LpPool2d": (2, 3, 9, 7, 3, 2, 2, 1, 2.0),
+    **dict.fromkeys(("AdaptiveAvgPool", "AdaptiveMaxPool"), ((2, 3, 9, 7), (4, 3))),
+    "FractionalMaxPool2d": (2, 3, 9, 7, 4, 3, 2, 2), "FractionalMaxPool2dBackward": (2, 3, 9, 7, 4, 3),
+    "FractionalMaxPool3d": (2, 3, 9, 7, 5, 4, 3, 2, 2, 2, 3), "FractionalMaxPool3dBackward": (2, 3, 9, 7, 5, 4, 3, 2),
+    **dict.fromkeys(
+        ("MaxPoolNd", "MaxPoolNdIndicesBackward", "AvgPoolNd", "LpPoolNd"),
+        ((2, 3, 9, 7), (3, 2), (2, 1), (1, 0), (0, 1), (1, 2), True),
+    ),
+    **dict.fromkeys(
+        ("AdaptiveAvgPoolNd", "AdaptiveMaxPoolNd", "AdaptiveMaxPoolNdIndicesBackward", "MaxUnpoolNd"),
+        ((2, 3, 9, 7), (4, 3)),
+    ),
+    "FractionalMaxPoolNd": ((2, 3, 9, 7), (4, 3), (2, 2)), "FractionalMaxPoolNdBackward": ((2, 3, 9, 7), (4, 3)),
     "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "ConcatMany": ((3, 9), 1, (4, 0, 5)),
     "Flip": (SHAPE, (True, False)),
     "Roll": (SHAPE, (1, -1)),

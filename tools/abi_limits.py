@@ -37,8 +37,12 @@ LIMITS = {
     "norm_total_extent": "the product of the extents of these axes",
     "num_groups": ">= 1, and divides c_extent where a group is a part of the channels",
     "pad_low": "of each entry >= 0",
+    "norm_p": "> 0",
+    "output_size": "of each entry >= 0",
     "padding": "of each entry >= 0",
     "padding_mode": "0 (zeros), 1 (border) or 2 (reflection)",
+    "padding_high": "of each entry >= 0, and less than a window",
+    "padding_low": "of each entry >= 0, and less than a window",
     "pos_weight_extent": ">= 1",
     "query_offset": "in [-2^32, 2^32]",
     "r": ">= 1",
@@ -73,7 +77,7 @@ LIMITS = {
 
 
 # Rows whose names begin so have other limits of some names; empty where there is none.
-OTHERS = {
+OTHERS: dict[tuple[str, ...], dict[str, str]] = {
     ("sdpa", "flash_sdpa", "fa2_sdpa", "attention"): {"is_causal": "", "head_dim": ">= 1"},
     ("attention_paged",): {"is_causal": "", "page_size": ">= 1"},
     ("attention_paged_latent",): {"d_v": "at most d_k"},
@@ -85,6 +89,15 @@ OTHERS = {
     ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
+# Extents, windows and steps of pooling with a rank in its name; padding is at most half of a window.
+_POOLED = {f"{axis}_{end}": ">= 1" for axis in "ldhw" for end in ("in", "out")}
+_POOLED |= {f"{end}_{axis}": ">= 1" for axis in "dhw" for end in ("in", "out")}
+_POOLED |= {f"{name}{axis}": ">= 1" for axis in "ldhw" for name in "ks"} | {"kernel": ">= 1", "stride": ">= 1"}
+_POOLED |= {f"p{axis}": f">= 0, and at most half of k{axis}" for axis in "ldhw"}
+OTHERS[tuple([f"{kind}_pool_{rank}d" for kind in ("max", "avg", "lp", "fractional_max") for rank in (1, 2, 3)])] = (
+    _POOLED
+)
+OTHERS["adaptive_avg_pool_{T}_", "adaptive_max_pool_{T}_"] = _POOLED
 
 
 def limits_of(row: Row) -> dict[str, str]:

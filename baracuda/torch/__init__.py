@@ -25,7 +25,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
+from baracuda.torch import _attention, _autocast, _concat, _moe, _pool, _quantize
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -44,6 +44,7 @@ _TYPES = {
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     "pooled_h": "SymInt[]", "crop": "SymInt[]?", "color_code": "str",
     **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int[]"),
+    "layout": "str", "divisor_override": "int?",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
@@ -65,6 +66,8 @@ def __getattr__(name: str) -> Any:
         value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _quantize.NAMES:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _pool.NAMES:
+        value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in deform_calls.NAMES:
@@ -82,6 +85,7 @@ def __dir__() -> list[str]:
             *_concat.FUNCTIONS,
             *_attention.NAMES,
             *_moe.NAMES,
+            *_pool.NAMES,
             *_quantize.NAMES,
             *deform_calls.NAMES,
             "register",

@@ -33,8 +33,8 @@ MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "select
          "one_hot", "masked"}  # fmt: skip
 MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 SEARCHES = {name for name, spec in CALLED.items() if spec.layout in ("searchsorted", "unique_runs", "unique")}
-# tests/quantize has theirs: the problems of the cases have C's shapes, which are not those of the functions
-QUANTIZING = {name for name, spec in CALLED.items() if spec.layout.startswith("quantize") or "integer" in spec.layout}
+# tests/quantize has theirs: the problems of the cases have C's shapes, which are not those of the functions; and
+# tests/pool those of pooling, whose padding and layout are no parameters of C
 # test_images.py tests these: arguments of the functions have other shapes than C's operands
 IMAGES = {name for name, spec in CALLED.items() if spec.layout in ("interpolate", "grid_sample", "affine_grid",
                                                                    "pixel_shuffle", "named")}  # fmt: skip
@@ -42,6 +42,7 @@ QUANTIZING = {
     name for name, spec in CALLED.items()
     if "integer" in spec.layout or (spec.layout.startswith("quantize") and spec.layout != "quantized_matmul")
 }  # fmt: skip
+QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "pool"}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.

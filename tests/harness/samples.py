@@ -24,6 +24,9 @@ SHAPES = {
     "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
     "unfold": {"x": (3, 4), "dy": (3, 2, 3)},
     "image_windows": {"x": (2, 3, 5, 4), "dy": (2, 18, 9)},
+    "pooled": {"x": (2, 3, 5, 4), **dict.fromkeys(("y", "dy"), (2, 3, 3, 3))},
+    "pooled_to_size": {"x": (2, 3, 5, 4), **dict.fromkeys(("y", "dy"), (2, 3, 3, 2)), "samples": (2, 3, 2)},
+    "unpooled": {"x": (2, 3, 3, 2), "dy": (2, 3, 6, 5)},
     "repeat_interleave": {"x": (3, 4), "dy": (24,)},
     "topk": {"x": (3, 4)},
     "topk_backward": {"dy": (3, 2)},
@@ -142,6 +145,17 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(("im2col", "im2col_backward"), ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})),
     "col2im": ({"x": (2, 18, 9)}, {"output_size": [5, 4], "kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]}),
     **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
+    **{
+        f"{name}{end}": ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})
+        for name in ("max_pool", "max_pool_indices", "avg_pool", "lp_pool")
+        for end in ("", "_backward")
+    },
+    **{
+        f"{name}{end}": ({}, {"output_size": [3, 2], "kernel_size": [2, 2]})
+        for name in ("adaptive_avg_pool", "adaptive_max_pool", "adaptive_max_pool_indices", "fractional_max_pool")
+        for end in ("", "_backward")
+    },
+    **dict.fromkeys(("max_unpool", "max_unpool_backward"), ({}, {"output_size": [6, 5]})),
     "embedding": ({"weight": (5, 3)}, {}),
     "embedding_backward": ({"dout": (4, 3)}, {}),
     "embedding_dense_backward": ({"dout": (4, 3)}, {"scale_grad_by_freq": True}),
@@ -228,6 +242,10 @@ NAMED = {  # shapes, and the numbers that follow from no shape
 }
 INDICES = {
     "indices": [4, 0, 2, 2], "offsets": [0, 1, 4], "segment_ids": [0, 0, 1, 2], "out_index": [[4, 0, 2], [1, -1, 2]],
+    ("max_pool_indices_backward", "indices"): np.arange(54).reshape(2, 3, 3, 3) % 20,
+    **{(f"{name}_backward", "indices"): np.arange(36).reshape(2, 3, 3, 2) % 20
+       for name in ("adaptive_max_pool_indices", "fractional_max_pool")},
+    **{(f"max_unpool{end}", "indices"): np.arange(36).reshape(2, 3, 3, 2) * 7 % 30 for end in ("", "_backward")},
     "positions": [5, 0, 2], "starts": [5], ("embedding_bag_max", "offsets"): [0, 1],
     **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in
        ("gather", "gather_backward", "scatter_add", "scatter_reduce", "scatter_reduce_backward")},

@@ -27,6 +27,7 @@ TITLES = {
     "indexing": "Indexing",
     "loss": "Losses",
     "moe": "Mixtures of experts",
+    "pool": "Pooling",
     "norm": "Normalization",
     "quantize": "Quantisation",
     "random": "Random numbers",

@@ -170,8 +170,9 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
     known = {array.name for array in spec.arrays if array.pointer} | {number.name for number in spec.numbers}
     others = [a for a in (*function.arrays, *function.numbers) if a.name not in found.given]
     if (
-        "y" in known
-        or known.intersection((*found.given, *[output.name for output in function.outputs]))
+        "y" in known  # or another result: the function is not linear
+        or known.intersection([output.name for output in function.outputs])
+        or known.intersection(found.given)
         or any([a.name not in known and a.name not in _OF_DY and a.default is REQUIRED for a in others])
     ):
         return None

@@ -43,6 +43,7 @@ from baracuda._functions.shape_rules import (
     normalization,
     ordering,
     pixels,
+    pooling,
     quantizing,
     random,
     reductions,
@@ -295,6 +296,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "regions": regions.by_extents, "nms": _named, "box_pairs": _named,
     "pixels_to_planes": pixels.to_planes, "planes_to_pixels": pixels.to_pixels, "colors": pixels.colors,
     "frames": pixels.frames, "deform_columns": deform.columns,
+    "pooled": pooling.by_windows, "pooled_to_size": pooling.by_outputs, "unpooled": pooling.unpooled,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 

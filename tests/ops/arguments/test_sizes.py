@@ -27,6 +27,7 @@ STRIDED = [
     op for op, (row, _) in OPS.items()
     if any(p.direction == "host" for p in row.problem) and any(p.role == "rank" for p in row.problem)
     and not op.startswith(("im2col", "col2im", "interpolate", "grid_sample"))
+    and row.family != "pool"
 ]  # fmt: skip
 FLAT = [
     op for op, (row, _) in OPS.items()
@@ -40,6 +41,7 @@ ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|un
 OTHERS = [
     op for op, (row, _) in OPS.items()
     if op not in {*FLAT, *STRIDED} and sum(p.role == "extent" for p in row.problem) > 1 and "nll_backward" not in op
+    and row.family != "pool"  # outputs have the extents that windows leave
     and not any(" at " in p.shape for p in row.pointers)
     and not re.match(ONE_EXTENT, op)
 ]  # fmt: skip

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of pooling on the CPU: loops over adjacent channels, or rows of cells of a plane. A task is a row of cells.
+#pragma once
+
+#include "core/abi/launch.h"
+#include "pool/gather_rows_cpu.h"
+#include "pool/gather_windows.h"
+
+namespace bk::pool {
+
+// Windows of all channels of one image, for loops over adjacent channels.
+template <class T>
+struct ChannelGather {
+    using C = compute_t<T>;
+    const Problem& p;
+    const GradientArrays<T>& arrays;
+    const bool adds;
+
+    template <class Rule>
+    BK_HD void run(const Rule& rule, int64_t begin, int64_t end) const {
+        C sum[kChannels];
+        for (int64_t task = begin; task < end; ++task) {
+            const RowAt at = RowAt::of(task, 1, p.axis[0].in, p.axis[1].in);
+            for (int32_t c = 0; c < p.axis[2].in; ++c) {
+                T* const to = arrays.dx + at.n * p.dx.batch + p.dx.at(at.a, at.b, c);
+                for (int64_t first = 0; first < p.channels; first += kChannels) {
+                    const int64_t count = std::min<int64_t>(kChannels, p.channels - first);
+                    for (int64_t l = 0; l < count; ++l) sum[l] = adds ? widen(to[first + l]) : C(0);
+                    each_window(at, c, [&](int32_t oa, int32_t ob, int32_t oc) BK_INLINED {
+                        add(rule, at, c, first, count, oa, ob, oc, sum);
+                    });
+                    BK_VECTOR_LOOP
+                    for (int64_t l = 0; l < count; ++l) to[first + l] = narrow<T>(sum[l]);
+                }
+            }
+        }
+    }
+
+private:
+    template <class Visit>
+    BK_HD void each_window(const RowAt& at, int32_t c, const Visit& visit) const {
+        const Cover ca = p.axis[0].cover(at.a), cb = p.axis[1].cover(at.b), cc = p.axis[2].cover(c);
+        for (int32_t oa = ca.low; oa <= ca.high; ++oa)
+            for (int32_t ob = cb.low; ob <= cb.high && p.axis[0].has(oa, at.a); ++ob)
+                for (int32_t oc = cc.low; oc <= cc.high && p.axis[1].has(ob, at.b); ++oc)
+                    if (p.axis[2].has(oc, c)) visit(oa, ob, oc);
+    }
+    BK_HD const T* of(const T* base, const Strides& strides, const RowAt& at, int32_t a, int32_t b, int32_t c) const {
+        return base + at.n * strides.batch + strides.at(a, b, c);
+    }
+
+    BK_HD void add(const AverageGradient& rule, const RowAt& at, int32_t, int64_t first, int64_t count, int32_t oa, int32_t ob,
+                   int32_t oc, C* sum) const {
+        const C weight = C(1) / static_cast<C>(rule.divisor.of(p.axis[0].taps(oa), p.axis[1].taps(ob), p.axis[2].taps(oc)));
+        const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
+        BK_VECTOR_LOOP
+        for (int64_t l = 0; l < count; ++l) sum[l] += widen(dy[l]) * weight;
+    }
+    BK_HD void add(const NormGradient<T>& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, int32_t oa,
+                   int32_t ob, int32_t oc, C* sum) const {
+        const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
+        const T* const y = of(arrays.y, p.y, at, oa, ob, oc) + first;
+        const T* const x = of(arrays.x, p.x, at, at.a, at.b, c) + first;
+        BK_VECTOR_LOOP
+        for (int64_t l = 0; l < count; ++l) sum[l] += widen(dy[l]) * rule.op.slope(widen(x[l]), widen(y[l]));
+    }
+    BK_HD void add(const MaxGradient& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, int32_t oa, int32_t ob,
+                   int32_t oc, C* sum) const {
+        const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
+        if (arrays.indices == nullptr) return add_first(rule, at, c, first, count, {oa, ob, oc}, dy, sum);
+        const int64_t* const indices = arrays.indices + at.n * p.indices.batch + p.indices.at(oa, ob, oc) + first;
+        const int64_t number = p.cell_number(at.a, at.b, c);
+        BK_VECTOR_LOOP
+        for (int64_t l = 0; l < count; ++l) sum[l] += math::select(indices[l] == number, widen(dy[l]), C(0));
+    }
+
+    struct WindowAt {
+        int32_t a, b, c;
+    };
+    BK_HD void add_first(const MaxGradient& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, const WindowAt& o,
+                         const T* dy, C* sum) const {
+        const auto size = [&](C value) BK_INLINED { return rule.is_absolute ? math::fabs<C>(value) : value; };
+        const T* const y = of(arrays.y, p.y, at, o.a, o.b, o.c) + first;
+        const T* const own = of(arrays.x, p.x, at, at.a, at.b, c) + first;
+        int32_t takes[kChannels];
+        int32_t any = 0;
+        BK_VECTOR_LOOP
+        for (int64_t l = 0; l < count; ++l) {
+            takes[l] = equals(size(widen(own[l])), widen(y[l]));
+            any |= takes[l];
+        }
+        const Taps ta = p.axis[0].taps(o.a), tb = p.axis[1].taps(o.b), tc = p.axis[2].taps(o.c);
+        for (int32_t a = ta.first; any != 0 && a <= at.a; a += p.axis[0].dilation)
+            for (int32_t kb = 0; any != 0 && kb < tb.count; ++kb) {
+                const int32_t b = tb.first + kb * p.axis[1].dilation;
+                if (a == at.a && b > at.b) break;
+                const bool is_own_row = a == at.a && b == at.b;
+                for (int32_t kc = 0; any != 0 && kc < tc.count; ++kc) {
+                    const int32_t column = tc.first + kc * p.axis[2].dilation;
+                    if (is_own_row && column >= c) break;
+                    const T* const before = of(arrays.x, p.x, at, a, b, column) + first;
+                    any = 0;
+                    BK_VECTOR_LOOP
+                    for (int64_t l = 0; l < count; ++l) {
+                        takes[l] &= !equals(size(widen(before[l])), widen(y[l]));
+                        any |= takes[l];
+                    }
+                }
+            }
+        if (any == 0) return;
+        for (int64_t l = 0; l < count; ++l) {
+            const bool is_reversed = rule.is_absolute && widen(own[l]) < C(0);
+            if (takes[l] != 0) sum[l] += is_reversed ? -widen(dy[l]) : widen(dy[l]);
+        }
+    }
+};
+
+template <class Rule, class T>
+Status gather_windows(const Launch&, const Problem& p, const Rule& rule, const GradientArrays<T>& arrays, bool adds) {
+    const auto has_channels = [](const void* array, const Strides& strides) {
+        return array == nullptr || strides.channel == 1;
+    };
+    const bool is_max = std::is_same_v<Rule, MaxGradient>;
+    const bool by_channels = p.channels >= kLeastChannels && p.dx.axis[2] != 1 && has_channels(arrays.x, p.x) &&
+                             has_channels(arrays.y, p.y) && has_channels(arrays.dy, p.dy) &&
+                             has_channels(arrays.indices, p.indices) && has_channels(arrays.dx, p.dx) &&
+                             (!is_max || arrays.indices != nullptr || arrays.y != nullptr);
+    const int64_t rows = int64_t{p.axis[0].in} * p.axis[1].in;
+    const int64_t bytes = p.axis[2].in * static_cast<int64_t>(4 * sizeof(T));
+    if (by_channels) {
+        const ChannelGather<T> gather{p, arrays, adds};
+        parallel_ranges(p.batch * rows, grain_for(bytes * p.channels),
+                        [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
+    } else {
+        const RowGather<T> gather{p, arrays, adds};
+        parallel_ranges(p.planes() * rows, grain_for(bytes), [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
+    }
+    return Status::kOk;
+}
+
+template <class T>
+Status max_gradient_from_x(const Launch& launch, const Problem& p, const T* x, const T* dy, T* dx) {
+    return gather_windows(launch, p, MaxGradient{}, GradientArrays<T>{x, nullptr, dy, nullptr, dx});
+}
+
+}  // namespace bk::pool

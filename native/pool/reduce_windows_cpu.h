@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward pooling on the CPU: loops over adjacent channels, or over the columns of a plane (pool/rows_cpu.h). A task is a
+// row of windows.
+#pragma once
+
+#include "pool/reduce_windows.h"
+#include "pool/rows_cpu.h"
+
+namespace bk::pool {
+
+template <class Op, class T>
+struct WindowRows {
+    using C = typename Op::C;
+    const Problem& p;
+    const Op& op;
+    const T* x;
+    T* y;
+    int64_t* indices;
+
+    BK_HD Divisor divisor() const {
+        if constexpr (std::is_same_v<Op, AverageOp<T>>)
+            return op.divisor;
+        else
+            return {false, 1};
+    }
+
+    BK_HD void planes(int64_t begin, int64_t end) const {
+        RowReducer<Op, T> rows(p, op);
+        RowDivisors divisors(p, divisor());
+        const int32_t all = p.axis[2].out;
+        for (int64_t task = begin; task < end; ++task) {
+            const RowAt at = RowAt::of(task, p.channels, p.axis[0].out, p.axis[1].out);
+            const T* const plane = x + p.x.plane(at.n, at.c);
+            for (int32_t first = 0; first < all;) {
+                const Range range = rows.chunk(first, all);
+                rows.reduce(plane, at.a, at.b, range);
+                divisors.prepare(range);
+                const int64_t by = divisors.rows(rows.a(), rows.b()), step = p.y.axis[2];
+                T* const to = y + p.y.plane(at.n, at.c) + p.y.at(at.a, at.b, first);
+                if (rows.is_plain() && step == 1) {
+                    BK_VECTOR_LOOP
+                    for (int32_t i = 0; i < range.count; ++i) to[i] = narrow<T>(rows.finished(i, by * divisors[i]));
+                } else {
+                    for (int32_t i = 0; i < range.count; ++i) to[i * step] = narrow<T>(rows.value(i, by * divisors[i]));
+                }
+                if constexpr (Op::kHasPosition) {
+                    first = range.end();
+                    if (indices == nullptr) continue;
+                    int64_t* const numbers = indices + p.indices.plane(at.n, at.c) + p.indices.at(at.a, at.b, range.first);
+                    for (int32_t i = 0; i < range.count; ++i) numbers[i * p.indices.axis[2]] = rows.number(i);
+                }
+                first = range.end();
+            }
+        }
+    }
+
+    BK_HD void channels(int64_t begin, int64_t end) const {
+        for (int64_t task = begin; task < end; ++task) {
+            const RowAt at = RowAt::of(task, 1, p.axis[0].out, p.axis[1].out);
+            const Taps a = p.axis[0].taps(at.a), b = p.axis[1].taps(at.b);
+            for (int32_t o = 0; o < p.axis[2].out; ++o) {
+                const Taps c = p.axis[2].taps(o);
+                const T* const from = x + at.n * p.x.batch + p.x.at(a.first, b.first, c.first);
+                T* const to = y + at.n * p.y.batch + p.y.at(at.a, at.b, o);
+                const int64_t number = at.n * p.indices.batch + p.indices.at(at.a, at.b, o);
+                for (int64_t first = 0; first < p.channels; first += kChannels)
+                    channel_chunk(a, b, c, from + first, std::min<int64_t>(kChannels, p.channels - first), to + first,
+                                  indices == nullptr ? nullptr : indices + number + first);
+            }
+        }
+    }
+
+private:
+    template <class Visit>
+    BK_HD void each_cell(const Taps& a, const Taps& b, const Taps& c, const Visit& visit) const {
+        int32_t t = 0;
+        for (int32_t ka = 0; ka < a.count; ++ka)
+            for (int32_t kb = 0; kb < b.count; ++kb)
+                for (int32_t kc = 0; kc < c.count; ++kc)
+                    visit(int64_t{ka} * p.axis[0].dilation * p.x.axis[0] + int64_t{kb} * p.axis[1].dilation * p.x.axis[1] +
+                              int64_t{kc} * p.axis[2].dilation * p.x.axis[2],
+                          t++);
+    }
+    BK_HD void channel_chunk(const Taps& a, const Taps& b, const Taps& c, const T* from, int64_t count, T* to,
+                             int64_t* numbers) const {
+        LaneArrays<Op, kChannels> lanes;
+        lanes.start(op, count);
+        each_cell(a, b, c, [&](int64_t offset, int32_t t) BK_INLINED {
+            const T* const cell = from + offset;
+            BK_VECTOR_LOOP
+            for (int64_t l = 0; l < count; ++l) lanes.add(op, l, widen(cell[l]), t);
+        });
+        const int64_t by = divisor().of(a, b, c);
+        int lost = 0;
+        BK_VECTOR_LOOP
+        for (int64_t l = 0; l < count; ++l) {
+            to[l] = narrow<T>(op.finish(lanes.load(l), by));
+            lost |= op.is_lost(lanes.load(l));
+        }
+        for (int64_t l = 0; lost != 0 && l < count; ++l) {
+            if (!op.is_lost(lanes.load(l))) continue;
+            to[l] = narrow<T>(op.recover(
+                [&](const auto& use) { each_cell(a, b, c, [&](int64_t offset, int32_t) { use(widen(from[offset + l])); }); },
+                by));
+        }
+        if constexpr (Op::kHasPosition) {
+            if (numbers == nullptr) return;
+            const bool has_cells = a.count > 0 && b.count > 0 && c.count > 0;
+            for (int64_t l = 0; l < count; ++l) {
+                const int32_t t = std::max(lanes.at[l], 0), row = has_cells ? t / c.count : 0;
+                numbers[l] = !has_cells ? -1
+                                        : p.cell_number(a.first + row / b.count * p.axis[0].dilation,
+                                                        b.first + row % b.count * p.axis[1].dilation,
+                                                        c.first + (t - row * c.count) * p.axis[2].dilation);
+            }
+        }
+    }
+};
+
+template <class Op, class T>
+Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x, T* y, int64_t* indices) {
+    const WindowRows<Op, T> rows{p, op, x, y, indices};
+    const int64_t per_plane = int64_t{p.axis[0].out} * p.axis[1].out;
+    const int64_t bytes = p.axis[2].out * static_cast<int64_t>(sizeof(T)) * std::min<int64_t>(p.window_cells(), 4096);
+    const bool by_channels = p.x.channel == 1 && p.y.channel == 1 && p.channels >= kLeastChannels && p.x.axis[2] != 1 &&
+                             (indices == nullptr || p.indices.channel == 1);
+    if (by_channels) {
+        parallel_ranges(p.batch * per_plane, grain_for(bytes * p.channels),
+                        [&](int64_t begin, int64_t end) { rows.channels(begin, end); });
+    } else {
+        parallel_ranges(p.planes() * per_plane, grain_for(bytes), [&](int64_t begin, int64_t end) { rows.planes(begin, end); });
+    }
+    return Status::kOk;
+}
+
+}  // namespace bk::pool

@@ -1,0 +1,14 @@
+# %% Plan
+import numpy as np
+
+import baracuda as bk
+
+images = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4)
+x, y = bk.upload(images), bk.upload(bk.avg_pool2d(images, 2))
+dy, dx = bk.upload(np.ones((1, 1, 1, 2), np.float32)), bk.empty((1, 1, 2, 4), bk.f32)
+of = {"batch": 1, "channels": 1, "h_in": 2, "w_in": 4}
+of |= {"window_h": 2, "window_w": 2, "stride_h": 2, "stride_w": 2}
+descriptor = bk.AvgPool2dBackwardDescriptor(bk.PoolMode.AVG_INCLUDE_PAD, **of, element=bk.f32)
+plan = bk.AvgPool2dBackwardPlan.select(None, descriptor)
+plan.run(None, None, bk.AvgPool2dBackwardArgs(y=y, dy=dy, x=x, dx=dx))
+print(bk.download(dx).ravel())

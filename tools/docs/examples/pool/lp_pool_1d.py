@@ -1,0 +1,16 @@
+# %% Plan
+import numpy as np
+
+import baracuda as bk
+
+x = bk.upload(np.arange(8, dtype=np.float32).reshape(1, 1, 8))
+y = bk.empty((1, 1, 4), bk.f32)
+plan = bk.LpPool1dPlan.select(None, bk.LpPool1dDescriptor(1, 1, 8, 2, 2, norm_p=2.0, element=bk.f32))
+plan.run(None, None, bk.LpPool1dArgs(x=x, y=y))
+print(bk.download(y))
+
+# %% Plan of the gradient
+dy, dx = bk.upload(np.ones((1, 1, 4), np.float32)), bk.zeros((1, 1, 8), bk.f32)  # it adds to dx
+plan = bk.LpPool1dBackwardPlan.select(None, bk.LpPool1dBackwardDescriptor(1, 1, 8, 2, 2, norm_p=2.0, element=bk.f32))
+plan.run(None, None, bk.LpPool1dBackwardArgs(x=x, y=y, dy=dy, dx=dx))
+print(bk.download(dx))
