@@ -49,6 +49,7 @@ class OpCategory(IntEnum):
     FFT = 21
     LINALG = 22
     MOE = 23
+    RECURRENT = 24
 
     @property
     def token(self) -> str:
@@ -58,7 +59,7 @@ class OpCategory(IntEnum):
 
 _CATEGORY_TOKENS = (
     *("gem", "une", "bin", "ter", "gat", "red", "scn", "nrm", "sft", "cnv", "pol", "att"),
-    *("idx", "emb", "shp", "srt", "qnt", "rnd", "los", "seg", "img", "fft", "lin", "moe"),
+    *("idx", "emb", "shp", "srt", "qnt", "rnd", "los", "seg", "img", "fft", "lin", "moe", "rec"),
 )
 
 

@@ -18,10 +18,24 @@ namespace bk::recurrent {
 // Items of a run that have scratch at the same time on the CPU. More threads than this get nothing to do.
 constexpr int64_t kWorkers = 64;
 
+// Functions of a team, and steps of a pass that many sites call, of which one copy is enough.
+#if BK_CUDA
+#define BK_TEAM BK_DEVICE
+#define BK_STEP BK_DEVICE_COLD
+#else
+#define BK_TEAM BK_HD
+#define BK_STEP BK_COLD inline
+#endif
+
+// body(), on the CPU in the best variant for this machine. Passes are compiled once; only such bodies are for each
+// instruction set.
+template <class Body>
+BK_TEAM void with_vectors(const Body& body);
+
 struct Lanes {
     int lane, lanes, warp, warps;
 
-    BK_HD static Lanes of(const Team& team) {
+    BK_TEAM static Lanes of([[maybe_unused]] const Team& team) {
 #if BK_CUDA
         return {team.rank % 32, 32, team.rank / 32, team.size / 32};
 #else

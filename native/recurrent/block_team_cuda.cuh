@@ -8,6 +8,11 @@ namespace bk::recurrent {
 
 constexpr int kTeamThreads = 128;
 
+template <class Body>
+BK_TEAM void with_vectors(const Body& body) {
+    body();
+}
+
 template <class Job>
 __global__ void __launch_bounds__(kTeamThreads) scratch_kernel(const Job job) {
     BK_LAUNCH_SHARED(uint4, scratch_words);

@@ -20,12 +20,11 @@ struct Operand {
     int row, column;
 };
 
-BK_HD Operand transposed(const float* data, int pitch) { return {data, 1, pitch}; }
-BK_HD Operand plain(const float* data, int pitch) { return {data, pitch, 1}; }
+BK_TEAM Operand transposed(const float* data, int pitch) { return {data, 1, pitch}; }
+BK_TEAM Operand plain(const float* data, int pitch) { return {data, pitch, 1}; }
 
-// Rows of b, and of out, are contiguous. All threads of the team call it; the caller synchronises before and after.
-BK_HD void tile_product(const Team& team, int m, int n, int k, const Operand& a, const float* b, int b_pitch, float* out,
-                        int out_pitch, float alpha, bool adds);
+// tile_product(team, m, n, k, a, b, b_pitch, out, out_pitch, alpha, adds): rows of b, and of out, are contiguous. All threads
+// of the team call it; the caller synchronises before and after.
 
 }  // namespace bk::recurrent
 

@@ -7,7 +7,6 @@
 
 namespace bk::recurrent {
 
-#if BK_IN_KERNEL
 // A TF32 value and its residual, itself rounded to TF32. An infinity or NaN has the residual 0: inf - inf would be NaN.
 struct SplitWord {
     uint32_t high, low;
@@ -18,13 +17,9 @@ struct SplitWord {
         return {high, is_finite ? round_to_tf32(bit_cast<uint32_t>(x - bit_cast<float>(high))) : 0u};
     }
 };
-#endif
 
-BK_HD void tile_product([[maybe_unused]] const Team& team, [[maybe_unused]] int m, [[maybe_unused]] int n,
-                        [[maybe_unused]] int k, [[maybe_unused]] const Operand& a, [[maybe_unused]] const float* b,
-                        [[maybe_unused]] int b_pitch, [[maybe_unused]] float* out, [[maybe_unused]] int out_pitch,
-                        [[maybe_unused]] float alpha, [[maybe_unused]] bool adds) {
-#if BK_IN_KERNEL
+BK_STEP void tile_product(const Team& team, int m, int n, int k, Operand a, const float* b, int b_pitch, float* out,
+                          int out_pitch, float alpha, bool adds) {
     const int lane = team.rank % 32, g = lane / 4, t = lane % 4, across = n / 16, tiles = m / 16 * across;
     for (int tile = team.rank / 32; tile < tiles; tile += team.size / 32) {
         const int i = tile / across * 16, j = tile % across * 16;
@@ -59,7 +54,6 @@ BK_HD void tile_product([[maybe_unused]] const Team& team, [[maybe_unused]] int 
             *to = (adds ? *to : 0.0f) + alpha * (sum[half][e] + rest[half][e]);
         }
     }
-#endif
 }
 
 }  // namespace bk::recurrent

@@ -42,6 +42,7 @@ from baracuda._functions.shape_rules import (
     ordering,
     quantizing,
     random,
+    recurrent,
     reductions,
     rotary,
     searching,
@@ -285,7 +286,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
-    "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
+    "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
 

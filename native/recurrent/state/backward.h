@@ -30,7 +30,7 @@ struct BackwardPass {
 
     static int64_t floats(const StateProblem& p) { return StateTiles::floats(p); }
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_TEAM void operator()(const Team& team, int64_t item) const {
         const StateColumns at = StateColumns::of(p, item);
         const StateTiles s = StateTiles::at(p, team.scratch);
         load_state(team, p, d.dfinal == nullptr ? nullptr : d.dfinal + p.at_state(at.n, at.head), at.column, s.state);
@@ -42,17 +42,17 @@ struct BackwardPass {
 
 private:
     // s.out has dy; s.values and s.solved the gradients of rows.
-    BK_HD void step(const Team& team, const StateTiles& s, const Chunk& c, const StateColumns& at) const {
+    BK_TEAM void step(const Team& team, const StateTiles& s, const Chunk& c, const StateColumns& at) const {
         const StateSteps steps{team, p, s, at.head};
         store_state(team, p, s.state, at.column, d.dstates + p.at_state(c.slot, at.head));
-        load_values(team, p, c, at.head, p.type, d.dy, at.column, s.out, Unscaled{});
+        load_values(team, p, c, at.head, p.type, d.dy, false, at.column, s.out);
         team.sync();
         written(steps, c, Role::kK, s.values);
         steps.combine(c, kQK, true, s.out, s.values, 1.0f, true);
         float* dv = s.values;
         if (p.rule == Rule::kDelta) {
             float* const scaled = s.x;  // beta dN, which fits into the rows of keys
-            scale_values(team, p, s.values, scaled, BetaOf{p, c, at.head});
+            scale_by_beta(team, p, c, at.head, s.values, scaled);
             team.sync();
             steps.combine(c, kInverse, true, scaled, s.solved, 1.0f, false);
             steps.combine(c, kAK, true, s.solved, s.values, -1.0f, true);
@@ -76,7 +76,7 @@ private:
     }
 
     // to = x state, x being the rows that were written to the state at the chunk's end.
-    BK_HD void written(const StateSteps& steps, const Chunk& c, Role role, float* to) const {
+    BK_TEAM void written(const StateSteps& steps, const Chunk& c, Role role, float* to) const {
         load_role(steps.team, p, c, steps.head, role, Decay::kToEnd, steps.s.x);
         steps.team.sync();
         tile_product(steps.team, p.chunk(), kColumns, p.padded_keys(), plain(steps.s.x, p.key_pitch()), steps.s.state,

@@ -12,7 +12,7 @@ namespace bk::recurrent {
 struct StateColumns {
     int64_t n, head, column;
 
-    BK_HD static StateColumns of(const StateProblem& p, int64_t item) {
+    BK_TEAM static StateColumns of(const StateProblem& p, int64_t item) {
         const int64_t tiles = p.column_tiles(), rest = item / tiles;
         return {rest / p.heads, rest % p.heads, item % tiles * kColumns};
     }
@@ -23,7 +23,7 @@ struct StateColumns {
 struct StateTiles {
     float *x, *state, *values, *solved, *out, *pairs;
 
-    BK_HD static StateTiles at(const StateProblem& p, void* scratch) {
+    BK_TEAM static StateTiles at(const StateProblem& p, void* scratch) {
         StateTiles s{};
         s.x = static_cast<float*>(scratch);
         s.state = s.x + row_floats(p);
@@ -50,7 +50,7 @@ struct StateSteps {
     int64_t head;
 
     // to (+)= alpha x state, x being a role's rows.
-    BK_HD void read_state(const Chunk& c, Role role, float* to, float alpha, bool adds) const {
+    BK_TEAM void read_state(const Chunk& c, Role role, float* to, float alpha, bool adds) const {
         load_role(team, p, c, head, role, Decay::kFromStart, s.x);
         team.sync();
         tile_product(team, p.chunk(), kColumns, p.padded_keys(), plain(s.x, p.key_pitch()), s.state, p.value_pitch(), to,
@@ -58,7 +58,7 @@ struct StateSteps {
         team.sync();
     }
     // state += alpha x^T from, x being a role's rows.
-    BK_HD void write_state(const Chunk& c, Role role, Decay decay, const float* from, float alpha) const {
+    BK_TEAM void write_state(const Chunk& c, Role role, Decay decay, const float* from, float alpha) const {
         load_role(team, p, c, head, role, decay, s.x);
         team.sync();
         tile_product(team, p.padded_keys(), kColumns, p.chunk(), transposed(s.x, p.key_pitch()), from, p.value_pitch(), s.state,
@@ -66,7 +66,7 @@ struct StateSteps {
         team.sync();
     }
     // to (+)= alpha pairs from, or their transpose.
-    BK_HD void combine(const Chunk& c, int which, bool is_transposed, const float* from, float* to, float alpha, bool adds) const {
+    BK_TEAM void combine(const Chunk& c, int which, bool is_transposed, const float* from, float* to, float alpha, bool adds) const {
         load_pairs(team, p, c, head, which, s.pairs);
         team.sync();
         const Operand pairs = is_transposed ? transposed(s.pairs, p.pair_pitch()) : plain(s.pairs, p.pair_pitch());
@@ -75,21 +75,13 @@ struct StateSteps {
     }
 };
 
-struct BetaOf {
-    const StateProblem& p;
-    const Chunk& c;
-    int64_t head;
-
-    BK_HD float operator()(int token) const { return token < c.tokens ? p.beta_at(c.row + token, head) : 0.0f; }
-};
-
 struct ForwardPass {
     StateProblem p;
     bool has_output;  // false: only the states and solved rows, which the gradient reads
 
     static int64_t floats(const StateProblem& p) { return StateTiles::floats(p); }
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_TEAM void operator()(const Team& team, int64_t item) const {
         const StateColumns at = StateColumns::of(p, item);
         const StateTiles s = StateTiles::at(p, team.scratch);
         const float* const initial = p.initial == nullptr ? nullptr : p.initial + p.at_state(at.n, at.head);
@@ -102,10 +94,10 @@ struct ForwardPass {
     }
 
 private:
-    BK_HD void step(const Team& team, const StateTiles& s, const Chunk& c, const StateColumns& at) const {
+    BK_TEAM void step(const Team& team, const StateTiles& s, const Chunk& c, const StateColumns& at) const {
         const StateSteps steps{team, p, s, at.head};
         if (p.states != nullptr) store_state(team, p, s.state, at.column, p.states + p.at_state(c.slot, at.head));
-        load_values(team, p, c, at.head, p.type, p.v, at.column, s.values, Unscaled{});
+        load_values(team, p, c, at.head, p.type, p.v, false, at.column, s.values);
         team.sync();
         if (p.rule == Rule::kDelta) {
             steps.read_state(c, Role::kA, s.values, -1.0f, true);
@@ -118,7 +110,7 @@ private:
         if (p.solves() && p.solved != nullptr)
             store_values(team, p, c, at.head, RowType::kF32, p.solved, at.column, s.solved);
         if (p.rule == Rule::kDelta) {
-            scale_values(team, p, s.solved, s.values, BetaOf{p, c, at.head});
+            scale_by_beta(team, p, c, at.head, s.solved, s.values);
             team.sync();
         }
         if (has_output) {

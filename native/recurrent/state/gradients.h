@@ -16,7 +16,7 @@ namespace bk::recurrent {
 struct GradientTiles {
     float *sum, *of_decay, *gates, *keys, *rows, *values, *pairs[4];
 
-    BK_HD static GradientTiles at(const StateProblem& p, void* scratch) {
+    BK_TEAM static GradientTiles at(const StateProblem& p, void* scratch) {
         GradientTiles s{};
         s.sum = static_cast<float*>(scratch);
         s.of_decay = s.sum + p.chunk() * p.key_pitch();
@@ -45,7 +45,7 @@ struct ChunkGradients {
 
     static int64_t floats(const StateProblem& p) { return GradientTiles::floats(p); }
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_TEAM void operator()(const Team& team, int64_t item) const {
         const int64_t head = item % p.heads;
         const Chunk c = Chunk::of_slot(p.sequences, item / p.heads);
         const GradientTiles s = GradientTiles::at(p, team.scratch);
@@ -78,26 +78,17 @@ struct ChunkGradients {
     }
 
 private:
-    // Rows of a tile of values: those of delta's solved rows are times beta.
-    BK_HD void load_rows(const Team& team, const Chunk& c, int64_t head, const void* from, RowType type, bool has_beta,
-                         int64_t column, float* to) const {
-        if (has_beta)
-            load_values(team, p, c, head, type, from, column, to, BetaOf{p, c, head});
-        else
-            load_values(team, p, c, head, type, from, column, to, Unscaled{});
-    }
-
     // to = rows values^T over all columns, one tile of columns after the other.
-    BK_HD void pair_gradient(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* x,
+    BK_TEAM void pair_gradient(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* x,
                              RowType x_type, bool x_beta, const void* y, RowType y_type, bool y_beta, float sign,
                              float* to) const {
         for (int64_t column = 0; column < p.d_v; column += kColumns) {
-            load_rows(team, c, head, y, y_type, y_beta, column, s.rows);
+            load_values(team, p, c, head, y_type, y, y_beta, column, s.rows);
             team.sync();
             for (int i = team.rank; i < p.chunk() * kColumns; i += team.size)
                 s.values[i % kColumns * p.pair_pitch() + i / kColumns] = s.rows[i / kColumns * p.value_pitch() + i % kColumns];
             team.sync();
-            load_rows(team, c, head, x, x_type, x_beta, column, s.rows);
+            load_values(team, p, c, head, x_type, x, x_beta, column, s.rows);
             team.sync();
             tile_product(team, p.chunk(), p.chunk(), kColumns, plain(s.rows, p.value_pitch()), s.values, p.pair_pitch(), to,
                          p.pair_pitch(), sign, column > 0);
@@ -105,7 +96,7 @@ private:
         }
     }
 
-    BK_HD void pair_gradients(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head) const {
+    BK_TEAM void pair_gradients(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head) const {
         constexpr RowType kF32 = RowType::kF32;
         if (p.rule == Rule::kDelta) {
             pair_gradient(team, s, c, head, d.dy, p.type, false, p.solved, kF32, true, 1.0f, s.pairs[kOfQK]);
@@ -120,12 +111,12 @@ private:
     }
 
     // sum = rows state^T, by a state [slots, heads, d_k, d_v].
-    BK_HD void inter(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* rows, RowType type,
+    BK_TEAM void inter(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* rows, RowType type,
                      const float* states, bool has_beta, float sign) const {
         const Lanes l = Lanes::of(team);
         const float* const state = states + p.at_state(c.slot, head);
         for (int64_t column = 0; column < p.d_v; column += kColumns) {
-            load_rows(team, c, head, rows, type, has_beta, column, s.rows);
+            load_values(team, p, c, head, type, rows, has_beta, column, s.rows);
             for (int k = l.warp; k < p.padded_keys(); k += l.warps)
                 for (int x = l.lane; x < kColumns; x += l.lanes) {
                     const bool is_in = k < p.d_k && column + x < p.d_v;
@@ -138,7 +129,7 @@ private:
         }
     }
 
-    BK_HD void load_gates(const Team& team, const Chunk& c, int64_t head, float* to) const {
+    BK_TEAM void load_gates(const Team& team, const Chunk& c, int64_t head, float* to) const {
         const Lanes l = Lanes::of(team);
         for (int t = l.warp; t < p.chunk(); t += l.warps)
             for (int k = l.lane; k < p.padded_keys(); k += l.lanes)
@@ -148,7 +139,7 @@ private:
     // One row's sum over the tokens that it shares a pair matrix with, kLanes channels at once. For a reader `own` is the
     // token t and `other` each s; for a writer the other way round.
     template <bool kReads>
-    BK_HD void add_pairs(const GradientTiles& s, const Chunk& c, int64_t head, Role reader, int own, int first, int end,
+    BK_TEAM void add_pairs(const GradientTiles& s, const Chunk& c, int64_t head, Role reader, int own, int first, int end,
                          const float* pairs, int k, float* sum) const {
         constexpr int kLanes = Team::kLanes;
         const bool is_before = p.is_before(reader), is_by_channel = p.by_channel && p.g != nullptr;
@@ -167,7 +158,7 @@ private:
     }
 
     // sum[t, k] times the decay of its role.
-    BK_HD float decayed(const Chunk& c, int64_t head, const GradientTiles& s, int from, int k, bool is_to_end) const {
+    BK_TEAM float decayed(const Chunk& c, int64_t head, const GradientTiles& s, int from, int k, bool is_to_end) const {
         if (p.g == nullptr) return 1.0f;
         const auto sum = [&](int t) {
             return t < 0 ? 0.0f : p.by_channel ? s.gates[t * p.key_pitch() + k] : p.sum_at(c, head, t, 0);
@@ -176,12 +167,12 @@ private:
     }
 
     // A bonus is the diagonal of (Q K), and no gate has a part in it.
-    BK_HD float bonus_at(int64_t head, int k) const {
+    BK_TEAM float bonus_at(int64_t head, int k) const {
         return k < p.d_k ? load_float(p.type, p.bonus, head * p.d_k + k) : 0.0f;
     }
 
     // q and a: the sum so far, pairs with k and b, and what they give to the gates.
-    BK_HD void finish_reader(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_k,
+    BK_TEAM void finish_reader(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_k,
                              int with_b) const {
         constexpr int kLanes = Team::kLanes;
         const Lanes l = Lanes::of(team);
@@ -190,16 +181,18 @@ private:
         for (int k = 0; k < (p.has_b() ? 2 : 1); ++k) {
             load_role(team, p, c, head, k == 0 ? Role::kK : Role::kB, Decay::kNone, s.keys);
             team.sync();
-            for (int t = l.warp; t < c.tokens; t += l.warps)
-                for (int at = l.lane * kLanes; at < width; at += l.lanes * kLanes) {
-                    float sum[kLanes];
-                    float* const to = s.sum + t * pitch + at;
-                    for (int v = 0; v < kLanes; ++v)
-                        sum[v] = k > 0 ? to[v] : to[v] * decayed(c, head, s, is_before ? t - 1 : t, at + v, false);
-                    add_pairs<true>(s, c, head, role, t, 0, is_q && !has_bonus ? t + 1 : t, s.pairs[k == 0 ? with_k : with_b],
-                                    at, sum);
-                    for (int v = 0; v < kLanes; ++v) to[v] = sum[v];
-                }
+            with_vectors([&] {
+                for (int t = l.warp; t < c.tokens; t += l.warps)
+                    for (int at = l.lane * kLanes; at < width; at += l.lanes * kLanes) {
+                        float sum[kLanes];
+                        float* const to = s.sum + t * pitch + at;
+                        for (int v = 0; v < kLanes; ++v)
+                            sum[v] = k > 0 ? to[v] : to[v] * decayed(c, head, s, is_before ? t - 1 : t, at + v, false);
+                        add_pairs<true>(s, c, head, role, t, 0, is_q && !has_bonus ? t + 1 : t,
+                                        s.pairs[k == 0 ? with_k : with_b], at, sum);
+                        for (int v = 0; v < kLanes; ++v) to[v] = sum[v];
+                    }
+            });
             team.sync();
         }
         float* const to = d.wide[static_cast<int>(role)];
@@ -223,7 +216,7 @@ private:
     }
 
     // k and b: the sum so far, pairs with q and a, and what they give to the gates.
-    BK_HD void finish_writer(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_q,
+    BK_TEAM void finish_writer(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_q,
                              int with_a) const {
         constexpr int kLanes = Team::kLanes;
         const Lanes l = Lanes::of(team);
@@ -235,15 +228,17 @@ private:
             load_role(team, p, c, head, reader, Decay::kNone, s.keys);
             team.sync();
             if (has_bonus && d.bonus_partials != nullptr) store_bonus(team, s, c, head, with_q);
-            for (int t = l.warp; t < c.tokens; t += l.warps)
-                for (int at = l.lane * kLanes; at < width; at += l.lanes * kLanes) {
-                    float sum[kLanes];
-                    float* const to = s.sum + t * pitch + at;
-                    for (int v = 0; v < kLanes; ++v) sum[v] = to[v];
-                    add_pairs<false>(s, c, head, reader, t, k == 0 && !has_bonus ? t : t + 1, c.tokens,
-                                     s.pairs[k == 0 ? with_q : with_a], at, sum);
-                    for (int v = 0; v < kLanes; ++v) to[v] = sum[v];
-                }
+            with_vectors([&] {
+                for (int t = l.warp; t < c.tokens; t += l.warps)
+                    for (int at = l.lane * kLanes; at < width; at += l.lanes * kLanes) {
+                        float sum[kLanes];
+                        float* const to = s.sum + t * pitch + at;
+                        for (int v = 0; v < kLanes; ++v) sum[v] = to[v];
+                        add_pairs<false>(s, c, head, reader, t, k == 0 && !has_bonus ? t : t + 1, c.tokens,
+                                         s.pairs[k == 0 ? with_q : with_a], at, sum);
+                        for (int v = 0; v < kLanes; ++v) to[v] = sum[v];
+                    }
+            });
             team.sync();
         }
         float* const to = d.wide[static_cast<int>(role)];
@@ -259,7 +254,7 @@ private:
     }
 
     // The role's part of the gradient of e^{G_C}, after the sum's rows have their decay to the chunk's end.
-    BK_HD void add_end(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role) const {
+    BK_TEAM void add_end(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role) const {
         const int pitch = p.key_pitch();
         for (int k = team.rank; k < p.d_k; k += team.size) {
             float sum = role == Role::kK && d.dg != nullptr ? end_product(s, c, head, k) : 0.0f;
@@ -274,7 +269,7 @@ private:
     }
 
     // e^{G_C} times the sum of S_0 dS over a row of the state.
-    BK_HD float end_product(const GradientTiles& s, const Chunk& c, int64_t head, int k) const {
+    BK_TEAM float end_product(const GradientTiles& s, const Chunk& c, int64_t head, int k) const {
         constexpr int kLanes = Team::kLanes;
         const float* const x = p.states + p.at_state(c.slot, head) + int64_t{k} * p.d_v;
         const float* const y = d.dstates + p.at_state(c.slot, head) + int64_t{k} * p.d_v;
@@ -289,7 +284,7 @@ private:
     }
 
     // An element of a role's rows, with the scale of q.
-    BK_HD float role_element(const Chunk& c, int64_t head, Role role, int t, int k) const {
+    BK_TEAM float role_element(const Chunk& c, int64_t head, Role role, int t, int k) const {
         const float* const norms = p.norms_of(role);
         const float x = load_float(p.type, p.operand(role), p.at_operand(role, c.row + t, head) + k);
         const float factor = role == Role::kQ ? p.scale : 1.0f;
@@ -297,7 +292,7 @@ private:
     }
 
     // dbonus of the chunk: the sum over its tokens of (Q K)'[t, t] q k. `keys` has q.
-    BK_HD void store_bonus(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, int with_q) const {
+    BK_TEAM void store_bonus(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, int with_q) const {
         for (int k = team.rank; k < p.d_k; k += team.size) {
             float sum = 0.0f;
             for (int t = 0; t < c.tokens; ++t)
@@ -306,12 +301,12 @@ private:
             d.bonus_partials[p.at_key(c.slot, head) + k] = sum;
         }
     }
-    BK_HD void clear_bonus(const Team& team, int64_t slot, int64_t head) const {
+    BK_TEAM void clear_bonus(const Team& team, int64_t slot, int64_t head) const {
         if (d.bonus_partials == nullptr) return;
         for (int k = team.rank; k < p.d_k; k += team.size) d.bonus_partials[p.at_key(slot, head) + k] = 0.0f;
     }
 
-    BK_HD void store_beta(const Team& team, const Chunk& c, int64_t head) const {
+    BK_TEAM void store_beta(const Team& team, const Chunk& c, int64_t head) const {
         for (int t = team.rank; t < c.tokens; t += team.size) {
             const float* const x = p.solved + p.at_value(c.row + t, head);
             const float* const y = d.dsolved + p.at_value(c.row + t, head);
@@ -321,7 +316,7 @@ private:
         }
     }
 
-    BK_HD void store_gates(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head) const {
+    BK_TEAM void store_gates(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head) const {
         const int pitch = p.key_pitch();
         if (p.by_channel) {
             for (int k = team.rank; k < p.d_k; k += team.size) {

@@ -14,7 +14,7 @@ struct PrepareChunk {
         return int64_t{2} * p.chunk() * p.key_pitch() + int64_t{2} * p.chunk() * p.pair_pitch();
     }
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_TEAM void operator()(const Team& team, int64_t item) const {
         const int64_t head = item % p.heads;
         const Chunk c = Chunk::of_slot(p.sequences, item / p.heads);
         if (c.tokens == 0) return;
@@ -54,54 +54,60 @@ struct PrepareChunk {
     }
 
 private:
-    BK_HD void store_norms(const Team& team, const Chunk& c, int64_t head, Role role) const {
-        float* const to = p.norms + (role == Role::kQ ? 0 : p.rows() * p.heads);
-        for (int t = team.rank; t < c.tokens; t += team.size)
-            with_type(p.type, p.operand(role), [&](auto* data) {
-                const auto* const own = data + p.at_operand(role, c.row + t, head);
-                float sum[Team::kLanes] = {};
-                int d = 0;
-                for (; d + Team::kLanes <= p.d_k; d += Team::kLanes)
-                    for (int v = 0; v < Team::kLanes; ++v) sum[v] = math::fma(widen(own[d + v]), widen(own[d + v]), sum[v]);
-                for (; d < p.d_k; ++d) sum[0] = math::fma(widen(own[d]), widen(own[d]), sum[0]);
-                float all = kNormEps;
-                for (int v = 0; v < Team::kLanes; ++v) all += sum[v];
-                to[(c.row + t) * p.heads + head] = 1.0f / math::sqrt<float>(all);
-            });
+    BK_TEAM void store_norms(const Team& team, const Chunk& c, int64_t head, Role role) const {
+        with_vectors([&] {
+            float* const to = p.norms + (role == Role::kQ ? 0 : p.rows() * p.heads);
+            for (int t = team.rank; t < c.tokens; t += team.size)
+                with_type(p.type, p.operand(role), [&](auto* data) {
+                    const auto* const own = data + p.at_operand(role, c.row + t, head);
+                    float sum[Team::kLanes] = {};
+                    int d = 0;
+                    for (; d + Team::kLanes <= p.d_k; d += Team::kLanes)
+                        for (int v = 0; v < Team::kLanes; ++v) sum[v] = math::fma(widen(own[d + v]), widen(own[d + v]), sum[v]);
+                    for (; d < p.d_k; ++d) sum[0] = math::fma(widen(own[d]), widen(own[d]), sum[0]);
+                    float all = kNormEps;
+                    for (int v = 0; v < Team::kLanes; ++v) all += sum[v];
+                    to[(c.row + t) * p.heads + head] = 1.0f / math::sqrt<float>(all);
+                });
+        });
     }
 
-    BK_HD void store_sums(const Team& team, const Chunk& c, int64_t head) const {
-        const int width = p.gate_width();
-        for (int d = team.rank; d < width; d += team.size) {
-            float sum = 0.0f;
-            for (int t = 0; t < c.tokens; ++t) {
-                const int64_t at = ((c.row + t) * p.heads + head) * width + d;
-                sum += clamped_gate(p.g[at]);
-                p.sums[at] = sum;
+    BK_TEAM void store_sums(const Team& team, const Chunk& c, int64_t head) const {
+        with_vectors([&] {
+            const int width = p.gate_width();
+            for (int d = team.rank; d < width; d += team.size) {
+                float sum = 0.0f;
+                for (int t = 0; t < c.tokens; ++t) {
+                    const int64_t at = ((c.row + t) * p.heads + head) * width + d;
+                    sum += clamped_gate(p.g[at]);
+                    p.sums[at] = sum;
+                }
             }
-        }
+        });
     }
 
     // (X Y)[t, s] of the tokens that t sees: s <= t of q, s < t of a. Others are 0. With a bonus q sees itself by u.
-    BK_HD void store_pairs(const Team& team, const Chunk& c, int64_t head, Role role, const float* x, const float* y,
+    BK_TEAM void store_pairs(const Team& team, const Chunk& c, int64_t head, Role role, const float* x, const float* y,
                            float* to, int pitch) const {
-        const int size = p.chunk();
-        const bool is_before = p.is_before(role);
-        for (int i = team.rank; i < size * size; i += team.size) {
-            const int t = i / size, s = i % size;
-            float sum = 0.0f;
-            if (t < c.tokens && (s < t || (s == t && role == Role::kQ))) {
-                const float *const of_t = x + t * p.key_pitch(), *const of_s = y + s * p.key_pitch();
-                if (s == t && p.bonus != nullptr)
-                    sum = bonus_product(head, of_t, of_s);
-                else
-                    sum = product(c, head, of_t, of_s, is_before ? t - 1 : t, s);
+        with_vectors([&] {
+            const int size = p.chunk();
+            const bool is_before = p.is_before(role);
+            for (int i = team.rank; i < size * size; i += team.size) {
+                const int t = i / size, s = i % size;
+                float sum = 0.0f;
+                if (t < c.tokens && (s < t || (s == t && role == Role::kQ))) {
+                    const float *const of_t = x + t * p.key_pitch(), *const of_s = y + s * p.key_pitch();
+                    if (s == t && p.bonus != nullptr)
+                        sum = bonus_product(head, of_t, of_s);
+                    else
+                        sum = product(c, head, of_t, of_s, is_before ? t - 1 : t, s);
+                }
+                to[t * pitch + s] = sum;
             }
-            to[t * pitch + s] = sum;
-        }
+        });
     }
 
-    BK_HD float product(const Chunk& c, int64_t head, const float* of_t, const float* of_s, int t, int s) const {
+    BK_TEAM float product(const Chunk& c, int64_t head, const float* of_t, const float* of_s, int t, int s) const {
         constexpr int kLanes = Team::kLanes;
         float sum[kLanes] = {};
         if (p.by_channel && p.g != nullptr && t != s) {
@@ -120,14 +126,14 @@ private:
         return total(sum) * decay;
     }
 
-    BK_HD float bonus_product(int64_t head, const float* of_t, const float* of_s) const {
+    BK_TEAM float bonus_product(int64_t head, const float* of_t, const float* of_s) const {
         float sum = 0.0f;
         for (int d = 0; d < p.d_k; ++d)
             sum = math::fma(of_t[d] * of_s[d], load_float(p.type, p.bonus, head * p.d_k + d), sum);
         return sum;
     }
 
-    BK_HD static float total(const float* sum) {
+    BK_TEAM static float total(const float* sum) {
         float all = 0.0f;
         for (int v = 0; v < Team::kLanes; ++v) all += sum[v];
         return all;
@@ -135,23 +141,25 @@ private:
 
     // The inverse of I + L, with L the pairs times beta for the delta rule, and their negative for rwkv7. A thread has whole
     // columns, so that nothing is to be synchronised.
-    BK_HD void solve(const Team& team, const Chunk& c, int64_t head, const float* system, float* inverse) const {
-        const int size = p.chunk(), pitch = p.pair_pitch();
-        const bool is_delta = p.rule == Rule::kDelta;
-        float* const to = p.pairs + p.at_pairs(c.slot, head, kInverse);
-        float* const kept = p.pairs + p.at_pairs(c.slot, head, kAK);
-        for (int t = 0; t < size; ++t) {
-            for (int j = team.rank; j < size; j += team.size) {
-                inverse[t * pitch + j] = j == t ? 1.0f : 0.0f;
-                if (is_delta) kept[t * size + j] = system[t * pitch + j];
+    BK_TEAM void solve(const Team& team, const Chunk& c, int64_t head, const float* system, float* inverse) const {
+        with_vectors([&] {
+            const int size = p.chunk(), pitch = p.pair_pitch();
+            const bool is_delta = p.rule == Rule::kDelta;
+            float* const to = p.pairs + p.at_pairs(c.slot, head, kInverse);
+            float* const kept = p.pairs + p.at_pairs(c.slot, head, kAK);
+            for (int t = 0; t < size; ++t) {
+                for (int j = team.rank; j < size; j += team.size) {
+                    inverse[t * pitch + j] = j == t ? 1.0f : 0.0f;
+                    if (is_delta) kept[t * size + j] = system[t * pitch + j];
+                }
+                for (int s = 0; s < t && t < c.tokens; ++s) {
+                    const float l = system[t * pitch + s] * (is_delta ? -p.beta_at(c.row + s, head) : 1.0f);
+                    for (int j = team.rank; j < size; j += team.size)
+                        inverse[t * pitch + j] = math::fma(l, inverse[s * pitch + j], inverse[t * pitch + j]);
+                }
+                for (int j = team.rank; j < size; j += team.size) to[t * size + j] = inverse[t * pitch + j];
             }
-            for (int s = 0; s < t && t < c.tokens; ++s) {
-                const float l = system[t * pitch + s] * (is_delta ? -p.beta_at(c.row + s, head) : 1.0f);
-                for (int j = team.rank; j < size; j += team.size)
-                    inverse[t * pitch + j] = math::fma(l, inverse[s * pitch + j], inverse[t * pitch + j]);
-            }
-            for (int j = team.rank; j < size; j += team.size) to[t * size + j] = inverse[t * pitch + j];
-        }
+        });
     }
 };
 

@@ -14,7 +14,7 @@ struct UpdateStep {
     // Columns of a lane.
     static constexpr int kPerLane = BK_CUDA ? 1 : kColumns;
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_TEAM void operator()(const Team& team, int64_t item) const {
         const StateColumns at = StateColumns::of(p, item);
         const Lanes l = Lanes::of(team);
         float *const q = static_cast<float*>(team.scratch), *const k = q + kMaxKeyWidth, *const a = k + kMaxKeyWidth;
@@ -71,10 +71,10 @@ private:
     static constexpr int kMaxTeamWarps = 8;
     static_assert((5 * kMaxKeyWidth + 2 * kMaxTeamWarps * kColumns) * static_cast<int>(sizeof(float)) <= kTeamScratch, "");
 
-    BK_HD float bonus_at(int64_t head, int k) const { return load_float(p.type, p.bonus, head * p.d_k + k); }
+    BK_TEAM float bonus_at(int64_t head, int k) const { return load_float(p.type, p.bonus, head * p.d_k + k); }
 
     // A role's row, with the scale of q, and of length 1.
-    BK_HD void load_row(const Team& team, const StateColumns& at, Role role, float* to) const {
+    BK_TEAM void load_row(const Team& team, const StateColumns& at, Role role, float* to) const {
         const int64_t from = p.at_operand(role, at.n, at.head);
         const bool has_norm = p.normalizes && (role == Role::kQ || role == Role::kK);
         float mine = 0.0f;
@@ -88,7 +88,7 @@ private:
     }
 
     // Sums over the warps, in order; each thread gets those of its columns.
-    BK_HD void total(const Team& team, float* partials, float (&sum)[kPerLane]) const {
+    BK_TEAM void total(const Team& team, float* partials, float (&sum)[kPerLane]) const {
         const Lanes l = Lanes::of(team);
         if (l.warps == 1) return;
         for (int v = 0; v < kPerLane; ++v) partials[l.warp * kColumns + l.lane + v] = sum[v];
