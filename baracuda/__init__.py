@@ -309,6 +309,11 @@ _OPS = {
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
     "reduce.trace": "Trace TraceBackward",
+    "recurrent.cell_plans": "RecurrentCells RecurrentCellsBackward",
+    "recurrent.state_plans": (
+        "GatedDeltaRule GatedDeltaRuleBackward GatedDeltaRuleUpdate GatedLinearAttention GatedLinearAttentionBackward "
+        "GatedLinearAttentionUpdate Rwkv7 Rwkv7Backward Rwkv7Update"
+    ),
     "rotary.apply": (
         "RopeApply RopeApplyBackward RopeApplyThd RopeApplyThdBackward RopeApplyInterleaved "
         "RopeApplyInterleavedBackward RopeTablesBackward"
@@ -383,6 +388,7 @@ _LAZY |= dict.fromkeys(
     "attention.functions",
 )
 _LAZY["moe"] = "experts.functions"
+_LAZY |= dict.fromkeys(("gru", "lstm", "rnn"), "recurrent.functions")
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",

@@ -22,6 +22,8 @@ from baracuda.quantize.kinds import MxFormat as MxFormat
 from baracuda.quantize.kinds import QuantizeKind as QuantizeKind
 from baracuda.quantize.kinds import ScaleLayout as ScaleLayout
 from baracuda.quantize.kinds import ScaleRule as ScaleRule
+from baracuda.recurrent.kinds import CellKind as CellKind
+from baracuda.recurrent.kinds import RecurrentKind as RecurrentKind
 
 
 class OpCategory(IntEnum):

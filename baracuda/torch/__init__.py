@@ -24,7 +24,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
+from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize, _recurrent
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -60,6 +60,8 @@ def __getattr__(name: str) -> Any:
         value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _quantize.NAMES:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _recurrent.NAMES:
+        value = _recurrent.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
@@ -69,7 +71,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *_recurrent.NAMES, "register"})
 
 
 def register() -> None:

@@ -60,6 +60,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import (
+    CellKind,
     CodeBook,
     EmbeddingBagMode,
     ExpertGroupScore,
@@ -356,6 +357,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "fp8_scaling": functools.partial(_enum_value, Fp8Scaling),
     "scoring": functools.partial(_enum_value, ExpertScoring),
     "group_score": functools.partial(_enum_value, ExpertGroupScore),
+    "cell": functools.partial(_enum_value, CellKind),
 }  # fmt: skip
 
 

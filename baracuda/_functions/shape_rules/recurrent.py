@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from baracuda._call.scalars import INT32_MAX, as_real, exceeds
-from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, if_contiguous
+from baracuda._functions.recurrent_calls import GATES
+from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, if_contiguous, member
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError
+from baracuda.kinds import CellKind
 
 # Extents of absent operands alone: of gates the width 1, of everything else nothing.
 _ABSENT = {"gate_width": 1}
@@ -31,6 +33,8 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     if values.setdefault("sequences", sequences) != sequences:
         raise InvalidProblemError(f"states are of {values['sequences']} sequences, expected {sequences}")
     values["boundaries"] = sequences + 1
+    if "gate_rows" in values:
+        _read_cell(member(CellKind, "cell", numbers["cell"]), values)
     for name, value in values.items():
         if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
@@ -46,6 +50,21 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         scalars, extents, {out.pointer: extents[out.pointer] for out in spec.outputs},
         op_views=dict.fromkeys(words, if_contiguous),
     )  # fmt: skip
+
+
+def _read_cell(cell: CellKind, values: dict[str, Any]) -> None:
+    """The extents that follow from the cell: hidden units, and those of c and of saved values."""
+    gates = GATES[cell.name.lower()]
+    rows = values["gate_rows"]
+    if rows % gates:
+        raise InvalidProblemError(f"gates have {rows} rows, must be a multiple of {gates} for {cell.name.lower()}")
+    found = {
+        "hidden": rows // gates, "saved_rows": (gates + (gates > 1)) * (rows // gates),
+        "cell_rows": rows // gates if cell is CellKind.LSTM else 0,
+    }  # fmt: skip
+    for name, value in found.items():
+        if values.setdefault(name, value) != value:
+            raise InvalidProblemError(f"{name} is {values[name]}, expected {value} for {rows} rows of gates")
 
 
 def _read(name: str, have: Shape, words: list[str], values: dict[str, Any]) -> None:
