@@ -14,7 +14,7 @@ BK_TEAM void with_vectors(const Body& body) {
 }
 
 template <class Job>
-__global__ void __launch_bounds__(kTeamThreads) scratch_kernel(const Job job) {
+__global__ void __launch_bounds__(kTeamThreads) scratch_kernel(const __grid_constant__ Job job) {
     BK_LAUNCH_SHARED(uint4, scratch_words);
     job(Team{scratch_words, static_cast<int>(threadIdx.x), kTeamThreads}, int64_t{blockIdx.x});
 }
