@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers by calls of other functions, for arrays of any framework: one product for the inputs of all tokens and
-directions, then the recurrence."""
+"""Recurrent layers by calls of other functions, for arrays of any framework: one product for the inputs of all
+tokens and directions, then the recurrence."""
 
 from __future__ import annotations
 

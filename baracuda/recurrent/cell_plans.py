@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of one layer of an LSTM, a GRU or an RNN behind the product of its inputs.
 
-gates is (seqlen, batch, directions, gate_rows), gate_rows being hidden times 4, 3 or 1; outputs is hidden unless an LSTM
-has a projection.
+gates is (seqlen, batch, directions, gate_rows), gate_rows being hidden times 4, 3 or 1; outputs is hidden unless an
+LSTM has a projection.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RecurrentCellsDescriptor(Descriptor):
 
 
 class RecurrentCellsPlan(Plan):
-    """y, and h and c after the last token; saved is what the gradient reads."""
+    """y, and h and c after the last token; reserve is what the gradient reads."""
 
     __slots__ = ()
     category = OpCategory.RECURRENT

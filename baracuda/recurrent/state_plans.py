@@ -2,8 +2,8 @@
 """Plans of recurrences of a matrix state: the gated delta rule, gated linear attention and RWKV-7.
 
 Arrays are (batch, seqlen, heads, channels), of an update without seqlen; states and gates are f32, states
-(sequences, heads, d_k, d_v). Without cu_seqlens sequences is batch; with it batch is 1, and cu_seqlens has sequences + 1
-offsets of rows.
+(sequences, heads, d_k, d_v). Without cu_seqlens sequences is batch; with it batch is 1, and cu_seqlens has
+sequences + 1 offsets of rows.
 """
 
 from __future__ import annotations

@@ -71,7 +71,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *_recurrent.NAMES, "register"})
+    names = {*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES}
+    return sorted({*names, *_quantize.NAMES, *_recurrent.NAMES, "register"})
 
 
 def register() -> None:

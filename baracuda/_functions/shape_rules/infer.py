@@ -287,7 +287,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
     "codes": float_codes.of_codes,
-    "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents, "sort": _along_axis,
+    "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents,
+    "sort": _along_axis,
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def by_extents(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         if argument.name in shapes:
             _read(argument.name, shapes[argument.name], words[argument.pointer], values)
     if "boundaries" in values and values["boundaries"] < 1:
-        raise InvalidProblemError(f"cu_seqlens has shape {shapes['cu_seqlens']}, must have an element more than sequences")
+        raise InvalidProblemError(f"cu_seqlens has shape {shapes['cu_seqlens']}, must have one element or more")
     sequences = values["boundaries"] - 1 if "boundaries" in values else values.get("batch", 0)
     if values.setdefault("sequences", sequences) != sequences:
         raise InvalidProblemError(f"states are of {values['sequences']} sequences, expected {sequences}")

@@ -174,13 +174,13 @@ def forward(draw, cell, shape, null=(), **options):
     saved = (GATES[cell] + (GATES[cell] > 1)) * scalars["hidden"]
     arrays |= {
         "y": draw.output((*shape[:3], scalars["outputs"])), "h_n": draw.output(arrays["h0"].shape),
-        "c_n": draw.output(arrays["c0"].shape), "saved": draw.output((*shape[:3], saved), dtype="f32"),
+        "c_n": draw.output(arrays["c0"].shape), "reserve": draw.output((*shape[:3], saved), dtype="f32"),
     }  # fmt: skip
-    return Problem(scalars, arrays, null=(*absent, *(n for n in ("c_n", "saved") if n in null)))
+    return Problem(scalars, arrays, null=(*absent, *(n for n in ("c_n", "reserve") if n in null)))
 
 
 def reference(problem):
-    found = dict(zip(("y", "h_n", "c_n", "saved"), Layer(problem).forward()))
+    found = dict(zip(("y", "h_n", "c_n", "reserve"), Layer(problem).forward()))
     if problem.scalars["cell"] != LSTM:
         found["c_n"] = np.zeros(problem.arrays["c_n"].shape)
     count = problem.scalars["outputs"] * max(problem.scalars["seqlen"], 1)
@@ -196,7 +196,7 @@ def backward(draw, cell, shape, null=(), **options):
     problem = Problem(scalars, arrays, null=absent)
     y, _, _, saved = Layer(problem).forward()
     rounded = {"y": draw.array(round_to(y, draw.dtype).reshape(y.shape)),
-               "saved": draw.array(round_to(saved, "f32").reshape(saved.shape), "f32")}  # fmt: skip
+               "reserve": draw.array(round_to(saved, "f32").reshape(saved.shape), "f32")}  # fmt: skip
     incoming = {"dy": draw.floats(y.shape), "dh_n": draw.floats(arrays["h0"].shape),
                 "dc_n": draw.floats(arrays["c0"].shape)}  # fmt: skip
     results = {f"d{n}": draw.output(arrays[n].shape) for n in ("gates", "w_hh", "b_hh", "w_hr", "h0", "c0")}
@@ -210,7 +210,7 @@ def gradients(problem):
     shape = (s["directions"], s["batch"])
     dh_n = np.zeros((*shape, s["outputs"])) if "dh_n" in problem.null else arrays["dh_n"].values
     dc_n = np.zeros((*shape, s["hidden"])) if "dc_n" in problem.null else arrays["dc_n"].values
-    d = layer.backward(arrays["y"].values, arrays["saved"].values, arrays["dy"].values, dh_n, dc_n)
+    d = layer.backward(arrays["y"].values, arrays["reserve"].values, arrays["dy"].values, dh_n, dc_n)
     if s["cell"] != LSTM:
         d["c0"] = np.zeros(arrays["dc0"].shape)
     count = s["seqlen"] * s["batch"] * s["hidden"] + s["outputs"]
@@ -237,7 +237,7 @@ def problems(make):
     found["projection"] = lambda d: make(d, LSTM, (4, 3, 2, 6, 4), projects=True, lengths=[4, 0, 2])
     found["wide_projection"] = lambda d: make(d, LSTM, (3, 2, 1, 5, 20), projects=True)
     found["square_projection"] = lambda d: make(d, LSTM, (3, 18, 1, 6, 6), projects=True)
-    found["less"] = lambda d: make(d, LSTM, SHAPES["plain"], null=("c_n", "saved", "dw_hh", "dh0", "dw_hr", "dc0"))
+    found["less"] = lambda d: make(d, LSTM, SHAPES["plain"], null=("c_n", "reserve", "dw_hh", "dh0", "dw_hr", "dc0"))
     return found
 
 
@@ -256,7 +256,7 @@ BAD = (
 CASES = (
     Case(
         row="recurrent_cells_{T}", problems=problems(forward), reference=reference,
-        tolerance=dict.fromkeys(("y", "h_n", "c_n", "saved"), "recurrence"), plain="plain", large="large", bad=BAD,
+        tolerance=dict.fromkeys(("y", "h_n", "c_n", "reserve"), "recurrence"), plain="plain", large="large", bad=BAD,
         idle=(Idle("no_batch", {"batch": 0}),),
     ),
     Case(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrences of a matrix state and their gradients, token by token in float64."""
 
+import itertools
+
 import numpy as np
 
 from tools.oracle.numerics import round_to
@@ -63,7 +65,7 @@ class Recurrence:
         self.ranges = [(n * self.seqlen, (n + 1) * self.seqlen) for n in range(self.count)]
         if "cu_seqlens" in given:
             offsets = np.clip(given["cu_seqlens"], 0, self.rows)
-            self.ranges = [(a, max(a, b)) for a, b in zip(offsets, offsets[1:])]
+            self.ranges = [(a, max(a, b)) for a, b in itertools.pairwise(offsets)]
 
     def forgotten(self):
         """Summands with the error of a sum of gates in f32 within 32 tokens, which is relative to that of a decay."""

@@ -50,7 +50,7 @@ def layer(cell, seqlen, batch, hidden, backward=False, dtypes=("bf16", "f32")):
         return Bench(
             name=name, row=row, dtypes=("f32",), check=lambda problem: "", workspace=True, scalars=scalars,
             arrays={
-                "dy": y, "w_hh": weights, "y": y, "saved": saved, "dgates": Operand((seqlen, batch, 1, gates)),
+                "dy": y, "w_hh": weights, "y": y, "reserve": saved, "dgates": Operand((seqlen, batch, 1, gates)),
                 "dw_hh": Operand(weights.shape), "db_hh": Operand((1, gates)),
             },
         )  # fmt: skip
@@ -58,8 +58,9 @@ def layer(cell, seqlen, batch, hidden, backward=False, dtypes=("bf16", "f32")):
         name=name, row=row, dtypes=dtypes, check=check_first, workspace=True, scalars=scalars, torch=(torch_layer,),
         bounds=(Bound("peer", 1.0),),
         arrays={
-            "gates": Operand((seqlen, batch, 1, gates), "normal"), "w_hh": weights, "b_hh": Operand((1, gates), "normal"),
-            "y": Operand((seqlen, batch, 1, hidden)), "h_n": Operand((1, batch, hidden)),
+            "gates": Operand((seqlen, batch, 1, gates), "normal"), "w_hh": weights,
+            "b_hh": Operand((1, gates), "normal"), "y": Operand((seqlen, batch, 1, hidden)),
+            "h_n": Operand((1, batch, hidden)),
         },
     )  # fmt: skip
 

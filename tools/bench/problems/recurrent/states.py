@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrences of matrix states: training lengths, one long sequence, and steps of one token.
 
-PyTorch's peer is the recurrence by its own operators, token by token; for the first head alone, since it takes that long.
+PyTorch's peer is the recurrence by its own operators, token by token, for the first head alone, since that takes long.
 """
 
 import numpy as np
