@@ -166,6 +166,7 @@ _ANNOTATIONS = {
     "group_score": "str | ExpertGroupScore",
     "format": "str | int | GgufBlockFormat",
     "numel": "int | None", "book": "str | CodeBook",
+    "cell": "str | CellKind",
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),

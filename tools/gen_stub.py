@@ -27,8 +27,8 @@ from typing import Any
 
 from baracuda._functions.spec import Spec
 from baracuda.kinds import (
-    CodeBook, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling, LossReduction, MxFormat,
-    QuantileInterpolation, ScaleLayout, ScaleRule, ScatterReduction,
+    CellKind, CodeBook, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling, LossReduction,
+    MxFormat, QuantileInterpolation, ScaleLayout, ScaleRule, ScatterReduction,
 )
 from baracuda.quantize.formats import GgufBlockFormat
 

@@ -61,7 +61,7 @@ def _layers(
         h_n.append(h)
         c_n.append(c)
     y = tokens.swapaxes(0, 1) if batch_first else tokens
-    return y, _joined(call, h_n), _joined(call, c_n)
+    return y, _concatenated(call, h_n), _concatenated(call, c_n)
 
 
 def _layer(
@@ -75,11 +75,11 @@ def _layer(
         raise InvalidProblemError(
             f"w_ih has shape {tuple(weights[0][0].shape)}, expected ({GATES[cell]} * hidden, {x.shape[-1]})"
         )
-    w_ih = _joined(call, [own[0] for own in weights])
-    b_ih = _joined(call, [own[2] for own in weights]) if has_biases else None
+    w_ih = _concatenated(call, [own[0] for own in weights])
+    b_ih = _concatenated(call, [own[2] for own in weights]) if has_biases else None
     rows = x.reshape(seqlen * batch, x.shape[-1])
     gates = call("linear", rows, w_ih, *([] if b_ih is None else [b_ih]))
-    stacked = [_joined(call, [own[k][None] for own in weights]) for k in range(1, len(weights[0]))]
+    stacked = [_concatenated(call, [own[k][None] for own in weights]) for k in range(1, len(weights[0]))]
     w_hh, b_hh, w_hr = stacked[0], stacked[2] if has_biases else None, stacked[-1] if has_projections else None
     y, h, c = call(
         "recurrent_cells", gates.reshape(seqlen, batch, directions, gate_rows), w_hh, b_hh, w_hr, *states, lengths,
@@ -88,7 +88,7 @@ def _layer(
     return y.reshape(seqlen, batch, directions * y.shape[-1]), h, c
 
 
-def _joined(call: Call, parts: Sequence[Any]) -> Any:
+def _concatenated(call: Call, parts: Sequence[Any]) -> Any:
     """Arrays one behind the other along the first axis."""
     found = parts[0]
     for part in parts[1:]:

@@ -28,9 +28,8 @@ Status run_with_scratch(const Launch& launch, int64_t items, int64_t floats, flo
     if (!has_shared(bytes))
         return fail(Status::kUnsupported, "%lld bytes of shared memory are more than the device has",
                     static_cast<long long>(bytes));
-    return launch_kernel(
-        launch, Grid{dim3(static_cast<unsigned>(items)), dim3(kTeamThreads), 1, static_cast<unsigned>(bytes)},
-        scratch_kernel<Job>, job);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(kTeamThreads), 1, static_cast<unsigned>(bytes)},
+                         scratch_kernel<Job>, job);
 }
 
 }  // namespace bk::recurrent

@@ -219,7 +219,8 @@ struct MatrixGradient {
             for (int at = team.rank; at < kTokens * kSide; at += team.size) {
                 const int row = at / kSide, column = at % kSide;
                 const int64_t token = first + row;
-                x[row * kPitch + column] = token < tokens && j + column < rows() ? left(token, direction, gate, j + column) : 0.0f;
+                x[row * kPitch + column] =
+                    token < tokens && j + column < rows() ? left(token, direction, gate, j + column) : 0.0f;
                 y[row * kPitch + column] =
                     token < tokens && i + column < columns() ? right(token, direction, gate, i + column) : 0.0f;
             }

@@ -49,7 +49,8 @@ private:
         for (int i = team.rank; i < kBatchTile * rows.h_pitch; i += team.size) {
             const int row = i / rows.h_pitch, unit = i % rows.h_pitch;
             const bool is_in = p.h0 != nullptr && row < tile.rows && unit < p.outputs;
-            rows.h[i] = is_in ? load_float(p.type, p.h0, p.at_state(tile.first + row, tile.direction) * p.outputs + unit) : 0.0f;
+            rows.h[i] =
+                is_in ? load_float(p.type, p.h0, p.at_state(tile.first + row, tile.direction) * p.outputs + unit) : 0.0f;
         }
         for (int i = team.rank; i < kBatchTile * rows.c_pitch; i += team.size) {
             const int row = i / rows.c_pitch, unit = i % rows.c_pitch;
@@ -149,9 +150,9 @@ private:
     // One hidden unit; its output goes to `operand`.
     BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit) const {
         float* const to = rows.operand + row * (p.projects() ? rows.c_pitch : rows.h_pitch) + unit;
-        float* const saved = p.saved == nullptr ? nullptr
-                                                : p.saved + p.at_token(t, tile.first + row, tile.direction) *
-                                                                saved_of(p.cell) * p.hidden + unit;
+        float* const saved =
+            p.saved == nullptr ? nullptr
+                               : p.saved + p.at_token(t, tile.first + row, tile.direction) * saved_of(p.cell) * p.hidden + unit;
         const auto sum = [&](int gate) { return input(tile, t, row, gate, unit) + added(tile, rows, row, gate, unit); };
         const auto keep = [&](int which, float x) {
             if (saved != nullptr) saved[int64_t{which} * p.hidden] = x;

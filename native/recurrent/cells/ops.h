@@ -33,7 +33,8 @@ struct CellExtents {
             return fail(Status::kInvalidProblem, "reverse is %d, must be 0%s", reverse,
                         directions == 2 ? " with two directions" : " or 1");
         if (outputs != hidden && static_cast<Cell>(cell) != Cell::kLstm)
-            return fail(Status::kInvalidProblem, "outputs is %d, must be hidden, %d: only an LSTM has a projection", outputs, hidden);
+            return fail(Status::kInvalidProblem, "outputs is %d, must be hidden, %d: only an LSTM has a projection", outputs,
+                        hidden);
         return Status::kOk;
     }
     Status check_projection(const void* w_hr) const {
@@ -101,13 +102,9 @@ inline Status pack(const Launch& launch, const CellProblem& p, bool is_forward) 
                                is_forward};
     BK_TRY(run_teams(launch, recurrent.items(), 4096, recurrent));
     if (!p.projects()) return Status::kOk;
-    const PackMatrix projection{p.type,
-                                p.w_hr,
-                                p.projection,
-                                p.directions,
-                                is_forward ? p.hidden : p.outputs,
-                                is_forward ? p.outputs : p.hidden,
-                                is_forward};
+    const PackMatrix projection{
+        p.type,    p.w_hr, p.projection, p.directions, is_forward ? p.hidden : p.outputs, is_forward ? p.outputs : p.hidden,
+        is_forward};
     return run_teams(launch, projection.items(), 4096, projection);
 }
 

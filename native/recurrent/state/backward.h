@@ -18,10 +18,10 @@ struct StateGradients {
     void *dbeta, *dbonus;
     float* dinitial;  // or null
 
-    float* dstates;        // [slots, heads, d_k, d_v]: of the states behind the chunks
-    float* dsolved;        // [rows, heads, d_v]: dN' of delta, dX of rwkv7
-    float* wide[4];        // [rows, heads, d_k] of q, k, a and b of length 1, by head of v
-    float* bonus_partials; // [slots, heads, d_k]
+    float* dstates;         // [slots, heads, d_k, d_v]: of the states behind the chunks
+    float* dsolved;         // [rows, heads, d_v]: dN' of delta, dX of rwkv7
+    float* wide[4];         // [rows, heads, d_k] of q, k, a and b of length 1, by head of v
+    float* bonus_partials;  // [slots, heads, d_k]
 };
 
 struct BackwardPass {

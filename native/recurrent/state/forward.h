@@ -66,7 +66,8 @@ struct StateSteps {
         team.sync();
     }
     // to (+)= alpha pairs from, or their transpose.
-    BK_TEAM void combine(const Chunk& c, int which, bool is_transposed, const float* from, float* to, float alpha, bool adds) const {
+    BK_TEAM void combine(const Chunk& c, int which, bool is_transposed, const float* from, float* to, float alpha,
+                         bool adds) const {
         load_pairs(team, p, c, head, which, s.pairs);
         team.sync();
         const Operand pairs = is_transposed ? transposed(s.pairs, p.pair_pitch()) : plain(s.pairs, p.pair_pitch());
@@ -107,8 +108,7 @@ private:
             steps.combine(c, kAK, false, s.values, s.out, 1.0f, true);
             steps.combine(c, kInverse, false, s.out, s.solved, 1.0f, false);
         }
-        if (p.solves() && p.solved != nullptr)
-            store_values(team, p, c, at.head, RowType::kF32, p.solved, at.column, s.solved);
+        if (p.solves() && p.solved != nullptr) store_values(team, p, c, at.head, RowType::kF32, p.solved, at.column, s.solved);
         if (p.rule == Rule::kDelta) {
             scale_by_beta(team, p, c, at.head, s.solved, s.values);
             team.sync();

@@ -80,8 +80,8 @@ struct ChunkGradients {
 private:
     // to = rows values^T over all columns, one tile of columns after the other.
     BK_TEAM void pair_gradient(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* x,
-                             RowType x_type, bool x_beta, const void* y, RowType y_type, bool y_beta, float sign,
-                             float* to) const {
+                               RowType x_type, bool x_beta, const void* y, RowType y_type, bool y_beta, float sign,
+                               float* to) const {
         for (int64_t column = 0; column < p.d_v; column += kColumns) {
             load_values(team, p, c, head, y_type, y, y_beta, column, s.rows);
             team.sync();
@@ -112,7 +112,7 @@ private:
 
     // sum = rows state^T, by a state [slots, heads, d_k, d_v].
     BK_TEAM void inter(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, const void* rows, RowType type,
-                     const float* states, bool has_beta, float sign) const {
+                       const float* states, bool has_beta, float sign) const {
         const Lanes l = Lanes::of(team);
         const float* const state = states + p.at_state(c.slot, head);
         for (int64_t column = 0; column < p.d_v; column += kColumns) {
@@ -140,7 +140,7 @@ private:
     // token t and `other` each s; for a writer the other way round.
     template <bool kReads>
     BK_TEAM void add_pairs(const GradientTiles& s, const Chunk& c, int64_t head, Role reader, int own, int first, int end,
-                         const float* pairs, int k, float* sum) const {
+                           const float* pairs, int k, float* sum) const {
         constexpr int kLanes = Team::kLanes;
         const bool is_before = p.is_before(reader), is_by_channel = p.by_channel && p.g != nullptr;
         for (int other = first; other < end; ++other) {
@@ -173,7 +173,7 @@ private:
 
     // q and a: the sum so far, pairs with k and b, and what they give to the gates.
     BK_TEAM void finish_reader(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_k,
-                             int with_b) const {
+                               int with_b) const {
         constexpr int kLanes = Team::kLanes;
         const Lanes l = Lanes::of(team);
         const bool is_q = role == Role::kQ, has_bonus = is_q && p.bonus != nullptr, is_before = p.is_before(role);
@@ -203,7 +203,8 @@ private:
                 // Token t of the gates' rows belongs to this thread for all roles, token t - 1 does not: rows move later.
                 s.sum[t * pitch + k] = own * gradient;
                 if (has_bonus)
-                    gradient = math::fma(s.pairs[with_k][t * p.pair_pitch() + t] * bonus_at(head, k), s.keys[t * pitch + k], gradient);
+                    gradient =
+                        math::fma(s.pairs[with_k][t * p.pair_pitch() + t] * bonus_at(head, k), s.keys[t * pitch + k], gradient);
                 to[p.at_key(c.row + t, head) + k] = is_q ? gradient * p.scale : gradient;
             }
         team.sync();
@@ -217,7 +218,7 @@ private:
 
     // k and b: the sum so far, pairs with q and a, and what they give to the gates.
     BK_TEAM void finish_writer(const Team& team, const GradientTiles& s, const Chunk& c, int64_t head, Role role, int with_q,
-                             int with_a) const {
+                               int with_a) const {
         constexpr int kLanes = Team::kLanes;
         const Lanes l = Lanes::of(team);
         const int pitch = p.key_pitch(), width = p.padded_keys();
@@ -247,7 +248,8 @@ private:
                 float gradient = s.sum[t * pitch + k];
                 s.of_decay[t * pitch + k] -= role_element(c, head, role, t, k) * gradient;
                 if (has_bonus)
-                    gradient = math::fma(s.pairs[with_q][t * p.pair_pitch() + t] * bonus_at(head, k), s.keys[t * pitch + k], gradient);
+                    gradient =
+                        math::fma(s.pairs[with_q][t * p.pair_pitch() + t] * bonus_at(head, k), s.keys[t * pitch + k], gradient);
                 to[p.at_key(c.row + t, head) + k] = gradient;
             }
         team.sync();

@@ -88,7 +88,7 @@ private:
 
     // (X Y)[t, s] of the tokens that t sees: s <= t of q, s < t of a. Others are 0. With a bonus q sees itself by u.
     BK_TEAM void store_pairs(const Team& team, const Chunk& c, int64_t head, Role role, const float* x, const float* y,
-                           float* to, int pitch) const {
+                             float* to, int pitch) const {
         with_vectors([&] {
             const int size = p.chunk();
             const bool is_before = p.is_before(role);
@@ -128,8 +128,7 @@ private:
 
     BK_TEAM float bonus_product(int64_t head, const float* of_t, const float* of_s) const {
         float sum = 0.0f;
-        for (int d = 0; d < p.d_k; ++d)
-            sum = math::fma(of_t[d] * of_s[d], load_float(p.type, p.bonus, head * p.d_k + d), sum);
+        for (int d = 0; d < p.d_k; ++d) sum = math::fma(of_t[d] * of_s[d], load_float(p.type, p.bonus, head * p.d_k + d), sum);
         return sum;
     }
 

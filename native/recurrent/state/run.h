@@ -85,8 +85,7 @@ struct StateExtents {
     void carve_forward(Carver* carver, StateProblem* p) const {
         carve(carver, p);
         const int64_t prepare = scratch_floats(chunk_items(*p), PrepareChunk::floats(*p));
-        p->workers = carver->take<float>(
-            std::max(prepare, scratch_floats(StateColumns::items(*p), ForwardPass::floats(*p))));
+        p->workers = carver->take<float>(std::max(prepare, scratch_floats(StateColumns::items(*p), ForwardPass::floats(*p))));
     }
     void carve_backward(Carver* carver, StateProblem* p, StateGradients* d, bool has_bonus) const {
         carve(carver, p);
@@ -172,8 +171,8 @@ inline Status run_backward(const Launch& launch, const StateExtents& e, StatePro
         BK_TRY(prepare(launch, p));
         BK_TRY(run_pass(launch, p, false));
         BK_TRY(run_with_scratch(launch, StateColumns::items(p), BackwardPass::floats(p), p.workers, BackwardPass{p, d}));
-        BK_TRY(run_with_scratch(launch, StateExtents::chunk_items(p), ChunkGradients::floats(p), p.workers,
-                                ChunkGradients{p, d}));
+        BK_TRY(
+            run_with_scratch(launch, StateExtents::chunk_items(p), ChunkGradients::floats(p), p.workers, ChunkGradients{p, d}));
     }
     if (d.dbonus != nullptr) BK_TRY(run_teams(launch, p.heads, 512, FinishBonus{p, d}));
     const int64_t items = p.rows() * p.qk_heads;

@@ -11,7 +11,7 @@ enum class Decay : int32_t { kNone, kFromStart, kToEnd };
 
 // A role's rows times their decay: from the chunk's start to the token, or from the token to the chunk's end. q has its scale.
 BK_STEP void load_role(const Team& team, const StateProblem& p, const Chunk& c, int64_t head, Role role, Decay decay,
-                     float* to) {
+                       float* to) {
     with_vectors([&] {
         const Lanes l = Lanes::of(team);
         const int width = p.padded_keys(), pitch = p.key_pitch(), last = c.tokens - 1;
@@ -68,7 +68,7 @@ BK_STEP void load_values(const Team& team, const StateProblem& p, const Chunk& c
 }
 
 BK_STEP void store_values(const Team& team, const StateProblem& p, const Chunk& c, int64_t head, RowType type, void* to,
-                        int64_t column, const float* from) {
+                          int64_t column, const float* from) {
     with_vectors([&] {
         const Lanes l = Lanes::of(team);
         const int64_t left = p.d_v - column;
@@ -83,7 +83,8 @@ BK_STEP void store_values(const Team& team, const StateProblem& p, const Chunk& 
 }
 
 // Rows of a tile times beta of their token.
-BK_STEP void scale_by_beta(const Team& team, const StateProblem& p, const Chunk& c, int64_t head, const float* from, float* to) {
+BK_STEP void scale_by_beta(const Team& team, const StateProblem& p, const Chunk& c, int64_t head, const float* from,
+                           float* to) {
     with_vectors([&] {
         const Lanes l = Lanes::of(team);
         for (int t = l.warp; t < p.chunk(); t += l.warps) {
@@ -137,7 +138,7 @@ BK_STEP void decay_state(const Team& team, const StateProblem& p, const Chunk& c
 // Zeros in rows that no sequence has: those in front of the first, between two, and behind the last. Teams of sequence n
 // clear what is in front of it, and those of the last one what is behind.
 BK_STEP void clear_uncovered(const Team& team, const StateProblem& p, int64_t n, int64_t head, RowType type, void* to,
-                           int64_t column) {
+                             int64_t column) {
     if (p.sequences.offsets == nullptr) return;
     const Lanes l = Lanes::of(team);
     const auto clear = [&](int64_t begin, int64_t end) {

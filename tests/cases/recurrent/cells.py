@@ -237,6 +237,8 @@ def problems(make):
     found["projection"] = lambda d: make(d, LSTM, (4, 3, 2, 6, 4), projects=True, lengths=[4, 0, 2])
     found["wide_projection"] = lambda d: make(d, LSTM, (3, 2, 1, 5, 20), projects=True)
     found["square_projection"] = lambda d: make(d, LSTM, (3, 18, 1, 6, 6), projects=True)
+    found["batch"] = lambda d: make(d, LSTM, SHAPES["plain"])
+    found["plain"] = lambda d: make(d, LSTM, (5, 3, 1, 6, 4), projects=True, lengths=[5, 2, 4])  # with all operands
     found["less"] = lambda d: make(d, LSTM, SHAPES["plain"], null=("c_n", "reserve", "dw_hh", "dh0", "dw_hr", "dc0"))
     return found
 
@@ -249,8 +251,8 @@ BAD = (
     Bad("cell", 2, r"cell is 5, must be in \[0, 4\]", {"cell": 5}, can=2),
     Bad("reverse", 2, r"reverse is 2, must be 0 or 1", {"reverse": 2}, can=2),
     Bad("both", 2, r"reverse is 1, must be 0 with two directions", {"reverse": 1, "directions": 2}, can=2),
-    Bad("narrow", 2, r"w_hr is NULL, but outputs is 5 and hidden 6", {"outputs": 5}),
-    Bad("gru", 2, r"outputs is 5, must be hidden, 6: only an LSTM", {"outputs": 5, "cell": GRU}, can=2),
+    Bad("gru", 2, r"outputs is 4, must be hidden, 6: only an LSTM", {"cell": GRU}, can=2),
+    Bad("projected_gru", 2, r"w_hr is given, but cell is 2: only an LSTM", {"cell": GRU, "outputs": 6}),
 )
 
 CASES = (

@@ -11,7 +11,8 @@ from ..model import Bad, Case, Expected, Idle, Problem
 
 # batch, seqlen, heads of q and k, heads, d_k, d_v, offsets
 SHAPES = {
-    "one": (1, 1, 1, 1, 1, 1), "plain": (2, 5, 1, 2, 8, 5), "chunks": (1, 67, 2, 2, 16, 33),
+    "one": (1, 1, 1, 1, 1, 1), "plain": (1, 10, 1, 2, 8, 5, (0, 4, 10)), "batch": (2, 5, 1, 2, 8, 5),
+    "chunks": (1, 67, 2, 2, 16, 33),
     "chunk": (1, 32, 1, 1, 20, 8), "behind_a_chunk": (2, 33, 1, 1, 7, 3), "half_chunk": (1, 17, 1, 1, 16, 4),
     "grouped": (1, 19, 2, 6, 12, 9), "wide_keys": (1, 20, 1, 1, 136, 4), "wide_values": (1, 3, 1, 1, 4, 70),
     "widest": (1, 2, 1, 1, 256, 3),
@@ -306,7 +307,7 @@ def bad(rule):
     found = [Bad(f"negative_{n}", 2, rf"{n} is -1, must be >= 0", {n: -1}, can=2) for n in EXTENTS]
     found += [Bad(f"no_{n}", 2, rf"{n} is 0, must be in \[1", {n: 0}, can=2) for n in ("heads", "d_k", "d_v")]
     found.append(Bad("keys", 3, r"d_k is 257, must be in \[1, 256\]", {"d_k": 257}, can=3))
-    found.append(Bad("sequences", 2, r"sequences is 1, must be batch, 2, without cu_seqlens", {"sequences": 1}))
+    found.append(Bad("batch", 2, r"batch is 2, must be 1 with cu_seqlens", {"batch": 2}))
     if rule != "rwkv7":
         found.append(Bad("groups", 2, r"heads is 2, must be a multiple of qk_heads, 3", {"qk_heads": 3}, can=2))
     if rule == "gated":
@@ -325,7 +326,8 @@ def problems(make, rule, null=()):
         return lambda d: make(d, rule, shape, **by, **no_bonus | options)
 
     found = {name: made(shape) for name, shape in SHAPES.items()}
-    plain, chunks = SHAPES["plain"], SHAPES["chunks"]
+    plain, chunks = SHAPES["batch"], SHAPES["chunks"]
+    found["plain"] = lambda d: make(d, rule, SHAPES["plain"], **by, null=null)  # with all operands
     found["no_state"] = made(plain, null=(*no_bonus["null"], "initial_state", "dfinal_state"))
     found["no_final"] = made(plain, null=(*no_bonus["null"], "final_state", "dinitial_state"))
     found["forgets"] = made(chunks, least=-np.inf)
@@ -344,7 +346,7 @@ def alone(rule, name):
     """Gradients one at a time are those of all."""
     others = tuple(f"d{n}" for n in (*RESULTS[rule], "initial_state") if f"d{n}" != name)
     return lambda d: backward(
-        d, rule, SHAPES["plain"], null=(*others, *(("bonus",) if rule == "gated" else ())),
+        d, rule, SHAPES["batch"], null=(*others, *(("bonus",) if rule == "gated" else ())),
         **({"gates": "channels"} if rule == "rwkv7" else {}),
     )  # fmt: skip
 
@@ -367,14 +369,15 @@ def cases(row, rule):
     null = ("bonus",) if rule == "gated" else ()
     found = {n: lambda d, n=n: update(d, rule, SHAPES[n], null=null, **options) for n in shapes}
     if rule != "rwkv7":
-        found["no_gates"] = lambda d: update(d, rule, SHAPES["plain"], null=(*null, "g"))
+        found["no_gates"] = lambda d: update(d, rule, SHAPES["batch"], null=(*null, "g"))
     if rule == "gated":
-        found["channels"] = lambda d: update(d, rule, SHAPES["plain"], gates="channels", null=null)
+        found["channels"] = lambda d: update(d, rule, SHAPES["batch"], gates="channels", null=null)
         found["bonus"] = lambda d: update(d, rule, SHAPES["grouped"])
     if rule == "delta":
         found["unit"] = lambda d: update(d, rule, SHAPES["grouped"], normalizes=1)
+    found["plain"] = lambda d: update(d, rule, SHAPES["batch"], **options)
     found["forgets"] = lambda d: update(d, rule, SHAPES["grouped"], null=null, least=-np.inf, **options)
-    wrong = tuple(b for b in bad(rule) if not {"seqlen", "sequences"}.intersection(b.scalars))
+    wrong = tuple(b for b in bad(rule) if not {"seqlen", "sequences"}.intersection(b.scalars) and b.name != "batch")
     yield Case(
         row=f"{row}_update_{{T}}", problems=found, reference=reference(rule),
         tolerance={"y": "recurrence", "new_state": "recurrence"}, plain="plain", large="large", bad=wrong,
