@@ -368,6 +368,7 @@ _SHAPES = {
     "integer_product": "The result has the shape of a with n for its last extent.",
     "serving": "Operands have the shapes of the description.",
     "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
+    "recurrent": "Operands have the shapes of the description.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

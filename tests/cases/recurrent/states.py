@@ -307,7 +307,6 @@ def bad(rule):
     found = [Bad(f"negative_{n}", 2, rf"{n} is -1, must be >= 0", {n: -1}, can=2) for n in EXTENTS]
     found += [Bad(f"no_{n}", 2, rf"{n} is 0, must be in \[1", {n: 0}, can=2) for n in ("heads", "d_k", "d_v")]
     found.append(Bad("keys", 3, r"d_k is 257, must be in \[1, 256\]", {"d_k": 257}, can=3))
-    found.append(Bad("batch", 2, r"batch is 2, must be 1 with cu_seqlens", {"batch": 2}))
     if rule != "rwkv7":
         found.append(Bad("groups", 2, r"heads is 2, must be a multiple of qk_heads, 3", {"qk_heads": 3}, can=2))
     if rule == "gated":
@@ -377,7 +376,7 @@ def cases(row, rule):
         found["unit"] = lambda d: update(d, rule, SHAPES["grouped"], normalizes=1)
     found["plain"] = lambda d: update(d, rule, SHAPES["batch"], **options)
     found["forgets"] = lambda d: update(d, rule, SHAPES["grouped"], null=null, least=-np.inf, **options)
-    wrong = tuple(b for b in bad(rule) if not {"seqlen", "sequences"}.intersection(b.scalars) and b.name != "batch")
+    wrong = tuple(b for b in bad(rule) if not {"seqlen", "sequences"}.intersection(b.scalars))
     yield Case(
         row=f"{row}_update_{{T}}", problems=found, reference=reference(rule),
         tolerance={"y": "recurrence", "new_state": "recurrence"}, plain="plain", large="large", bad=wrong,
