@@ -7,7 +7,7 @@ import pytest
 import baracuda as bk
 
 pytestmark = [
-    pytest.mark.host_arrays, pytest.mark.needs_ops("recurrent_cells_f32", "linear_f32", "concat_f32"),
+    pytest.mark.host_arrays, pytest.mark.needs_ops("recurrent_cells_f32", "gemm_epilogue_f32", "concat_f32"),
 ]  # fmt: skip
 SEQLEN, BATCH, FEATURES, HIDDEN = 6, 3, 4, 5
 

@@ -69,6 +69,7 @@ OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIE
 UNCHECKED = (
     *("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear", "moe_route", "moe_permute", "moe_combine"),
     *("quantized_matmul", "fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
+    *("gated_delta_rule", "gated_linear_attention", "recurrent_cells", "recurrent_cells_forward", "rwkv7"),
 )
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n
@@ -350,6 +351,7 @@ def test_errors_and_names():
         *bt._concat.FUNCTIONS,
         *bt._attention.NAMES,
         *bt._moe.NAMES,
+        *bt._recurrent.NAMES,
         *bt._quantize.NAMES,
         "register",
     }
@@ -364,7 +366,7 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._quantize.NAMES}  # of other operators
+composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._quantize.NAMES, *bt._recurrent.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 

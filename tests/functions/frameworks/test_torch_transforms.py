@@ -85,6 +85,7 @@ REVERSE_ONLY = {
     "var_mean", "std_mean", "embedding_bag_max",
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
+    "gated_delta_rule", "gated_linear_attention", "recurrent_cells", "recurrent_cells_forward", "rwkv7",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
     *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],
