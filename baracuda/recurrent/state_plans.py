@@ -53,7 +53,7 @@ class GatedDeltaRulePlan(_RecurrentPlan):
     """S = e^g S + k (beta (v - (e^g S)^T k))^T, y = scale S^T q; without g the delta rule."""
 
     __slots__ = ()
-    op = "gated_delta_rule_{T}"
+    op = "recurrent_gated_delta_rule_{T}"
     kind = RecurrentKind.GATED_DELTA_RULE
 
 
@@ -66,7 +66,7 @@ class GatedDeltaRuleBackwardPlan(_RecurrentPlan):
     """Gradients of GatedDeltaRulePlan; each result may be None."""
 
     __slots__ = ()
-    op = "gated_delta_rule_backward_{T}"
+    op = "recurrent_gated_delta_rule_backward_{T}"
     kind = RecurrentKind.GATED_DELTA_RULE_BACKWARD
 
 
@@ -87,7 +87,7 @@ class GatedDeltaRuleUpdatePlan(_RecurrentPlan):
     """One token of GatedDeltaRulePlan; new_state may be state."""
 
     __slots__ = ()
-    op = "gated_delta_rule_update_{T}"
+    op = "recurrent_gated_delta_rule_update_{T}"
     kind = RecurrentKind.GATED_DELTA_RULE_UPDATE
 
 
@@ -113,7 +113,7 @@ class GatedLinearAttentionPlan(_RecurrentPlan):
     """S = diag(e^g) S + k v^T, y = scale S^T q; with bonus, of RWKV-6, y = scale (S_old^T q + (q . bonus k) v)."""
 
     __slots__ = ()
-    op = "gated_linear_attention_{T}"
+    op = "recurrent_gated_linear_attention_{T}"
     kind = RecurrentKind.GATED_LINEAR_ATTENTION
 
 
@@ -126,7 +126,7 @@ class GatedLinearAttentionBackwardPlan(_RecurrentPlan):
     """Gradients of GatedLinearAttentionPlan; each result may be None."""
 
     __slots__ = ()
-    op = "gated_linear_attention_backward_{T}"
+    op = "recurrent_gated_linear_attention_backward_{T}"
     kind = RecurrentKind.GATED_LINEAR_ATTENTION_BACKWARD
 
 
@@ -147,7 +147,7 @@ class GatedLinearAttentionUpdatePlan(_RecurrentPlan):
     """One token of GatedLinearAttentionPlan; new_state may be state."""
 
     __slots__ = ()
-    op = "gated_linear_attention_update_{T}"
+    op = "recurrent_gated_linear_attention_update_{T}"
     kind = RecurrentKind.GATED_LINEAR_ATTENTION_UPDATE
 
 

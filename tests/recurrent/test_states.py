@@ -8,7 +8,7 @@ import baracuda as bk
 
 pytestmark = [
     pytest.mark.host_arrays,
-    pytest.mark.needs_ops("gated_delta_rule_f32", "gated_linear_attention_f32", "rwkv7_f32"),
+    pytest.mark.needs_ops("recurrent_gated_delta_rule_f32", "recurrent_gated_linear_attention_f32", "rwkv7_f32"),
 ]
 TOKENS, HEADS, KEYS, VALUES = 70, 2, 12, 5
 

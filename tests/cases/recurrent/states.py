@@ -385,5 +385,5 @@ def cases(row, rule):
 
 
 CASES = (
-    *cases("gated_delta_rule", "delta"), *cases("gated_linear_attention", "gated"), *cases("rwkv7", "rwkv7"),
+    *cases("recurrent_gated_delta_rule", "delta"), *cases("recurrent_gated_linear_attention", "gated"), *cases("rwkv7", "rwkv7"),
 )  # fmt: skip

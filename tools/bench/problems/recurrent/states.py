@@ -11,8 +11,8 @@ from tools.bench.record import Bench, Bound, Operand, Sweep
 
 KEYS = VALUES = 128
 UNMEASURED = {
-    "gated_linear_attention_update_{T}": "the kernel of gated_delta_rule_update, without its first pass",
-    "rwkv7_update_{T}": "the kernel of gated_delta_rule_update",
+    "recurrent_gated_linear_attention_update_{T}": "the kernel of recurrent_gated_delta_rule_update, without its first pass",
+    "rwkv7_update_{T}": "the kernel of recurrent_gated_delta_rule_update",
 }
 
 
@@ -84,11 +84,11 @@ def delta(batch, seqlen, qk_heads, heads, backward=False):
             "dbeta": Operand((*tokens, heads)), "dg": Operand((*tokens, heads)),
         }  # fmt: skip
         return Bench(
-            name=f"gated_delta_rule_backward {size}", row="gated_delta_rule_backward_{T}", dtypes=("bf16",),
+            name=f"gated_delta_rule_backward {size}", row="recurrent_gated_delta_rule_backward_{T}", dtypes=("bf16",),
             check=lambda problem: "", workspace=True, scalars=scalars, arrays={"dy": values} | inputs | results,
         )  # fmt: skip
     return Bench(
-        name=f"gated_delta_rule {size}", row="gated_delta_rule_{T}", dtypes=("bf16", "f32"), check=check_delta,
+        name=f"gated_delta_rule {size}", row="recurrent_gated_delta_rule_{T}", dtypes=("bf16", "f32"), check=check_delta,
         workspace=True, scalars=scalars, arrays=inputs | {"y": Operand(values.shape)},
     )  # fmt: skip
 
@@ -105,12 +105,12 @@ def gated(batch, seqlen, heads, backward=False, peer=True):
     if backward:
         results = {f"d{n}": Operand(shape) for n in "qkvg"}
         return Bench(
-            name=f"gated_linear_attention_backward {size}", row="gated_linear_attention_backward_{T}",
+            name=f"gated_linear_attention_backward {size}", row="recurrent_gated_linear_attention_backward_{T}",
             dtypes=("bf16",), check=lambda problem: "", workspace=True, scalars=scalars,
             arrays={"dy": each} | inputs | results,
         )  # fmt: skip
     return Bench(
-        name=f"gated_linear_attention {size}", row="gated_linear_attention_{T}", dtypes=("bf16", "f32"),
+        name=f"gated_linear_attention {size}", row="recurrent_gated_linear_attention_{T}", dtypes=("bf16", "f32"),
         check=check_gated, workspace=True, scalars=scalars, arrays=inputs | {"y": Operand(shape)},
         torch=(torch_gated,) if peer else (), bounds=(Bound("peer", 1.0),) if peer else (),
     )  # fmt: skip
@@ -137,7 +137,7 @@ def rwkv7(batch, seqlen, heads, backward=False):
 def update(batch, heads):
     keys, state = Operand((batch, heads, KEYS), "normal"), (batch, heads, KEYS, VALUES)
     return Bench(
-        name=f"gated_delta_rule_update {batch}, {heads} heads", row="gated_delta_rule_update_{T}", dtypes=("bf16",),
+        name=f"gated_delta_rule_update {batch}, {heads} heads", row="recurrent_gated_delta_rule_update_{T}", dtypes=("bf16",),
         check=lambda problem: "", bounds=(Bound("copy", 0.8),),
         scalars={
             "batch": batch, "qk_heads": heads, "heads": heads, "d_k": KEYS, "d_v": VALUES, "normalizes": 1,
