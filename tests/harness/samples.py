@@ -241,6 +241,10 @@ INDICES = {
     "cu_seqlens": [0, 2, 5], "lengths": [3, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
+    **dict.fromkeys(
+        [(f"{n}_update", "state") for n in ("gated_delta_rule", "gated_linear_attention", "rwkv7")],
+        np.linspace(-1, 1, 48).reshape(_STATES),
+    ),
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],

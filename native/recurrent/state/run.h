@@ -37,8 +37,8 @@ struct StateExtents {
 
     Status check() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"seqlen", seqlen}, {"sequences", sequences}}));
-        BK_TRY(require_in("qk_heads", qk_heads, 1, INT32_MAX));
         BK_TRY(require_in("heads", heads, 1, INT32_MAX));
+        BK_TRY(require_in("qk_heads", qk_heads, 1, INT32_MAX));
         BK_TRY(require_in("d_k", d_k, 1, kMaxKeyWidth));
         BK_TRY(require_in("d_v", d_v, 1, INT32_MAX));
         if (heads % qk_heads != 0)
