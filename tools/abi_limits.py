@@ -71,6 +71,12 @@ OTHERS = {
     ("flashinfer_merge",): dict.fromkeys(("num_index_sets", "seq_len", "num_heads", "head_dim"), ">= 1"),
     ("hyper_connection",): {"n_streams": "<= 31"},
     ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
+    ("recurrent_gated", "rwkv7"): {"heads": ">= 1", "d_k": "in [1, 256]", "d_v": ">= 1"},
+    ("recurrent_gated",): {"qk_heads": ">= 1, a divisor of heads", "gate_width": "1 or d_k", "normalizes": "0 or 1"},
+    ("recurrent_cells",): {
+        "directions": "1 or 2", "hidden": ">= 1", "outputs": ">= 1", "cell": "in [0, 4]",
+        "reverse": "0, or 1 with one direction",
+    },
     ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }

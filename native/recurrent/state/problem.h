@@ -30,19 +30,14 @@ constexpr int kPad = 4;                // floats behind the rows of a tile: bank
 constexpr float kLeastGate = -128.0f;  // e^-128 is 0 in f32; -inf, which forgets all, would give NaN as a difference
 constexpr float kNormEps = 1e-6f;      // of q and k of unit length
 
-// Rows in [begin(n), end(n)) are those of sequence n. Offsets of the caller are clamped, so that none leaves the arrays.
+// Rows in [begin(n), end(n)) are those of sequence n. Offsets do not descend, and are at most `rows` (offsets.h).
 struct Sequences {
     int64_t count, seqlen, rows;
     int32_t chunk;
     const int32_t* offsets;  // or null: sequences of seqlen rows
 
-    BK_HD int64_t clamped(int64_t at) const { return at < 0 ? 0 : at > rows ? rows : at; }
-    BK_HD int64_t begin(int64_t n) const { return offsets == nullptr ? n * seqlen : clamped(offsets[n]); }
-    BK_HD int64_t end(int64_t n) const {
-        if (offsets == nullptr) return (n + 1) * seqlen;
-        const int64_t first = begin(n), last = clamped(offsets[n + 1]);
-        return last > first ? last : first;
-    }
+    BK_HD int64_t begin(int64_t n) const { return offsets == nullptr ? n * seqlen : int64_t{offsets[n]}; }
+    BK_HD int64_t end(int64_t n) const { return begin(n + 1); }
     // A sequence's chunks have adjacent slots from first_slot() on. Slots between those of two sequences are empty.
     BK_HD int64_t first_slot(int64_t n) const { return begin(n) / chunk + n; }
     BK_HD int64_t slots() const { return rows / chunk + count; }
@@ -95,6 +90,7 @@ struct StateProblem {
     float* final;  // or null
 
     // Workspace.
+    int32_t* offsets;     // [sequences + 1], clamped
     float *norms, *sums;  // [2, rows, heads] inverse lengths of q and k; G, as g
     float* pairs;         // [slots, heads, matrices, C, C]
     float* states;        // [slots, heads, d_k, d_v] at the chunks' starts; or null

@@ -12,6 +12,7 @@
 #include "recurrent/state/finish.h"
 #include "recurrent/state/forward.h"
 #include "recurrent/state/gradients.h"
+#include "recurrent/state/offsets.h"
 #include "recurrent/state/prepare.h"
 #include "recurrent/state/update.h"
 
@@ -78,6 +79,7 @@ struct StateExtents {
 
     // Carves what all passes read; the size does not depend on which operands are null.
     void carve(Carver* carver, StateProblem* p) const {
+        p->offsets = carver->take<int32_t>(boundaries());
         p->norms = carver->take<float>(normalizes ? 2 * rows() * heads : 0);
         p->sums = carver->take<float>(rows() * heads * p->gate_width());
         p->pairs = carver->take<float>(chunk_items(*p) * p->matrices() * p->chunk() * p->chunk());
@@ -126,6 +128,13 @@ struct StateExtents {
     }
 };
 
+inline Status clamp_offsets(const Launch& launch, StateProblem* p) {
+    if (p->sequences.offsets == nullptr) return Status::kOk;
+    const ClampOffsets job{p->sequences.count + 1, p->rows(), p->sequences.offsets, p->offsets};
+    p->sequences.offsets = p->offsets;
+    return run_teams(launch, 1, 4096, job, true);
+}
+
 inline Status prepare(const Launch& launch, const StateProblem& p) {
     return run_with_scratch(launch, StateExtents::chunk_items(p), PrepareChunk::floats(p), p.workers, PrepareChunk{p});
 }
@@ -147,6 +156,7 @@ inline Status run_forward(const Launch& launch, const StateExtents& e, StateProb
     BK_TRY(e.require_workspace(launch, e.forward_bytes()));
     Carver carver(launch.workspace);
     e.carve_forward(&carver, &p);
+    BK_TRY(clamp_offsets(launch, &p));
     BK_TRY(prepare(launch, p));
     return run_pass(launch, p, true);
 }
@@ -156,6 +166,7 @@ inline Status run_backward(const Launch& launch, const StateExtents& e, StatePro
     BK_TRY(e.require_workspace(launch, e.backward_bytes(has_bonus)));
     Carver carver(launch.workspace);
     e.carve_backward(&carver, &p, &d, has_bonus);
+    BK_TRY(clamp_offsets(launch, &p));
     if (p.bonus == nullptr) {
         d.bonus_partials = nullptr;
         BK_TRY(clear(launch, d.dbonus, int64_t{p.heads} * p.d_k, p.type));

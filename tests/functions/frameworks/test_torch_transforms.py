@@ -201,6 +201,9 @@ BOUNDED = {
     "quantize_4bit",
     "quantize_8bit_blocks",
 }  # blocks of many rows
+BOUNDED |= {  # the sample's batch is 1, as sequences in one array need it
+    f"{name}{end}" for name in ("gated_delta_rule", "gated_linear_attention", "rwkv7") for end in ("", "_backward")
+}
 BOUNDED |= {"concat_backward", "tile_backward", *[n for n in specs() if n.startswith("pad_") and "_backward" in n]}
 
 
