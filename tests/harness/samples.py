@@ -181,7 +181,10 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **{f"gated_linear_attention{end}": (_OF_STATES | {"g": _KEYS}, {}) for end in ("", "_backward")},
     **{f"rwkv7{end}": (_OF_STATES, {"scale": 1.0}) for end in ("", "_backward")},
     "gated_delta_rule_update": (_OF_TOKEN | {"state": _STATES}, {}),
-    "gated_linear_attention_update": (_OF_TOKEN | {"g": (2, 2, 4), "bonus": (2, 4), "state": _STATES}, {}),
+    "gated_linear_attention_update": (  # as many heads as no other axis has
+        dict.fromkeys(("q", "k", "g"), (2, 3, 4)) | {"v": (2, 3, 3), "bonus": (3, 4)},
+        {},
+    ),
     "rwkv7_update": (_OF_TOKEN | {"state": _STATES}, {"scale": 1.0}),
     **{f"recurrent_cells{end}": (_CELLS, {}) for end in ("", "_forward", "_backward")},
     "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
@@ -242,9 +245,9 @@ INDICES = {
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     **dict.fromkeys(
-        [(f"{n}_update", "state") for n in ("gated_delta_rule", "gated_linear_attention", "rwkv7")],
-        np.linspace(-1, 1, 48).reshape(_STATES),
+        [(f"{n}_update", "state") for n in ("gated_delta_rule", "rwkv7")], np.linspace(-1, 1, 48).reshape(_STATES)
     ),
+    ("gated_linear_attention_update", "state"): np.linspace(-1, 1, 72).reshape(2, 3, 4, 3),
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],

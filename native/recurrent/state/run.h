@@ -152,8 +152,8 @@ inline Status clear(const Launch& launch, void* to, int64_t elements, RowType ty
 // `p` has the operands.
 inline Status run_forward(const Launch& launch, const StateExtents& e, StateProblem p) {
     BK_TRY(e.check_offsets(p.sequences.offsets));
-    if (p.sequences.count == 0) return clear(launch, p.y, p.rows() * p.heads * p.d_v, p.type);
     BK_TRY(e.require_workspace(launch, e.forward_bytes()));
+    if (p.sequences.count == 0) return clear(launch, p.y, p.rows() * p.heads * p.d_v, p.type);
     Carver carver(launch.workspace);
     e.carve_forward(&carver, &p);
     BK_TRY(clamp_offsets(launch, &p));
