@@ -385,5 +385,6 @@ def cases(row, rule):
 
 
 CASES = (
-    *cases("recurrent_gated_delta_rule", "delta"), *cases("recurrent_gated_linear_attention", "gated"), *cases("rwkv7", "rwkv7"),
+    *cases("recurrent_gated_delta_rule", "delta"),
+    *cases("recurrent_gated_linear_attention", "gated"), *cases("rwkv7", "rwkv7"),
 )  # fmt: skip

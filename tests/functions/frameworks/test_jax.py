@@ -307,7 +307,16 @@ def test_errors_and_names():
         _ = bj.frobnicate
     assert (
         set(dir(bj))
-        == {*specs(), "concatenate", "split", "stack", *bj._attention.NAMES, *bj._moe.NAMES, *bj._quantize.NAMES, *bj._recurrent.NAMES}
+        == {
+            *specs(),
+            "concatenate",
+            "split",
+            "stack",
+            *bj._attention.NAMES,
+            *bj._moe.NAMES,
+            *bj._quantize.NAMES,
+            *bj._recurrent.NAMES,
+        }  # fmt: skip
         and "gelu" in bj.gelu.__doc__
     )
 

@@ -11,7 +11,7 @@ from tools.bench.record import Bench, Bound, Operand, Sweep
 
 KEYS = VALUES = 128
 UNMEASURED = {
-    "recurrent_gated_linear_attention_update_{T}": "the kernel of recurrent_gated_delta_rule_update, without its first pass",
+    "recurrent_gated_linear_attention_update_{T}": "the kernel of the delta rule's update, without its first pass",
     "rwkv7_update_{T}": "the kernel of recurrent_gated_delta_rule_update",
 }
 
@@ -88,8 +88,8 @@ def delta(batch, seqlen, qk_heads, heads, backward=False):
             check=lambda problem: "", workspace=True, scalars=scalars, arrays={"dy": values} | inputs | results,
         )  # fmt: skip
     return Bench(
-        name=f"gated_delta_rule {size}", row="recurrent_gated_delta_rule_{T}", dtypes=("bf16", "f32"), check=check_delta,
-        workspace=True, scalars=scalars, arrays=inputs | {"y": Operand(values.shape)},
+        name=f"gated_delta_rule {size}", row="recurrent_gated_delta_rule_{T}", dtypes=("bf16", "f32"),
+        check=check_delta, workspace=True, scalars=scalars, arrays=inputs | {"y": Operand(values.shape)},
     )  # fmt: skip
 
 
@@ -137,8 +137,8 @@ def rwkv7(batch, seqlen, heads, backward=False):
 def update(batch, heads):
     keys, state = Operand((batch, heads, KEYS), "normal"), (batch, heads, KEYS, VALUES)
     return Bench(
-        name=f"gated_delta_rule_update {batch}, {heads} heads", row="recurrent_gated_delta_rule_update_{T}", dtypes=("bf16",),
-        check=lambda problem: "", bounds=(Bound("copy", 0.8),),
+        name=f"gated_delta_rule_update {batch}, {heads} heads", row="recurrent_gated_delta_rule_update_{T}",
+        dtypes=("bf16",), check=lambda problem: "", bounds=(Bound("copy", 0.8),),
         scalars={
             "batch": batch, "qk_heads": heads, "heads": heads, "d_k": KEYS, "d_v": VALUES, "normalizes": 1,
             "scale": KEYS**-0.5,
