@@ -316,7 +316,7 @@ def test_errors_and_names():
             *bj._moe.NAMES,
             *bj._quantize.NAMES,
             *bj._recurrent.NAMES,
-        }  # fmt: skip
+        }
         and "gelu" in bj.gelu.__doc__
     )
 
