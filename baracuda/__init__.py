@@ -60,6 +60,7 @@ from baracuda.errors import (
     Status,
     UnknownStatusError,
     UnsupportedError,
+    ViewIndexError,
     WorkspaceTooSmallError,
 )
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
     from baracuda._call.graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.attention.functions import *  # noqa: F403
+    from baracuda.attention.pages import *  # noqa: F403
     from baracuda.attention.ring import RingAttentionArgs as RingAttentionArgs
     from baracuda.attention.ring import RingAttentionDescriptor as RingAttentionDescriptor
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
@@ -389,6 +391,7 @@ _LAZY |= dict.fromkeys(
     ),
     "attention.functions",
 )
+_LAZY["paged_kv_append"] = "attention.pages"
 _LAZY["moe"] = "experts.functions"
 _LAZY |= dict.fromkeys(("gru", "lstm", "rnn"), "recurrent.functions")
 _LAZY |= dict.fromkeys(
@@ -558,6 +561,7 @@ __all__ = [
     "UnaryKind",
     "UnknownStatusError",
     "UnsupportedError",
+    "ViewIndexError",
     "WorkspaceTooSmallError",
     "asarray",
     "b1",

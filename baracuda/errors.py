@@ -125,6 +125,10 @@ class IndexOutOfRangeError(BaracudaError, IndexError):
         self.value = value
 
 
+class ViewIndexError(InvalidProblemError, IndexError):
+    """An index of a TensorRef lies outside its axis, or there are more indices than axes."""
+
+
 class LibraryNotFoundError(BaracudaError, ImportError):
     """No usable library: `tried` lists (path, reason)."""
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from baracuda._arrays import capsules, export
+from baracuda._arrays import capsules, export, views
 from baracuda._call.scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -126,6 +126,72 @@ class TensorRef(_Slots):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a TensorRef is an address of this process and cannot be pickled, nor copied with its memory")
+
+    __iter__ = None  # `for row in x` would make views one by one; `x[k]` does
+
+    def __getitem__(self, key: Any) -> TensorRef:
+        """The part that integers, slices, `...` and None select, as in NumPy: a view, never a copy."""
+        return self._part(*views.indexed(self.shape, self.strides, key))
+
+    def reshape(self, *shape: int | Sequence[int]) -> TensorRef:
+        """The same elements in row-major order with other extents, one of which may be -1. InvalidProblemError where
+        that is no view of this memory.
+        """
+        wanted: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        return self._part(0, *views.reshaped(self.shape, self.strides, wanted))
+
+    def transpose(self, *axes: int) -> TensorRef:
+        """The axes in the order given, or reversed."""
+        order = views.permuted(self.rank, axes)
+        return self._part(0, tuple(self.shape[k] for k in order), tuple(self.strides[k] for k in order))
+
+    @property
+    def T(self) -> TensorRef:
+        """The axes reversed."""
+        return self.transpose()
+
+    def view(self, dtype: object) -> TensorRef:
+        """The same bytes as elements of another dtype. The last extent changes with the element's size, so the last
+        axis must then be contiguous, and its bytes a whole number of elements.
+        """
+        element = as_element(dtype, "TensorRef.view: dtype")
+        bits, wanted = self.dtype.bits, element.bits
+        if bits == wanted:
+            return TensorRef(
+                self.ptr, self.shape, element, self.strides, self.length, offset=self.offset, device=self.device,
+                readonly=self.readonly, owner=self._keeper,
+            )  # fmt: skip
+        *rows, last = self.shape or (1,)
+        if self.rank and self.strides[-1] != 1 and last != 1:
+            raise InvalidProblemError(
+                f"TensorRef.view: the last axis has stride {self.strides[-1]}, must be contiguous"
+            )
+        outer = [step * bits for step in self.strides[:-1]]
+        if any([number % wanted for number in (last * bits, *outer)]):
+            raise InvalidProblemError(
+                f"TensorRef.view: shape {self.shape} with strides {self.strides} of {self.dtype} is no whole number of "
+                f"{element} a row"
+            )
+        strides = (*(step // wanted for step in outer), 1)
+        return TensorRef(
+            self.ptr, (*rows, last * bits // wanted), element, strides, device=self.device, readonly=self.readonly,
+            owner=self._keeper,
+        )  # fmt: skip
+
+    def _part(self, start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorRef:
+        bits = start * self.dtype.bits
+        if bits % 8:
+            raise InvalidProblemError(f"TensorRef: element {start} of {self.dtype} does not begin a byte")
+        part = TensorRef(
+            self.ptr + bits // 8, shape, self.dtype, strides, self.length, offset=self.offset + start,
+            device=self.device, readonly=self.readonly, owner=self._keeper,
+        )  # fmt: skip
+        return _canonical(part)
+
+    @property
+    def _keeper(self) -> object:
+        """What keeps the memory alive; a chain of views keeps one object."""
+        return self if self.owner is None else self.owner
 
     @property
     def rank(self) -> int:
@@ -299,7 +365,10 @@ def _from_any_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> Tensor
         array.flags.writeable = False  # a copy of the scalar, whose writes would be lost
     dtype = as_element(array.dtype, f"{name}: dtype")
     strides = _element_strides(array.strides, dtype.itemsize, name)
-    return _canonical(array.ctypes.data, array.shape, dtype, strides, "cpu", not array.flags.writeable, array)
+    readonly = not array.flags.writeable
+    return _canonical(
+        TensorRef(array.ctypes.data, array.shape, dtype, strides, device="cpu", readonly=readonly, owner=array)
+    )
 
 
 def _from_dlpack(obj: Any, name: str) -> TensorRef:
@@ -310,7 +379,10 @@ def _from_dlpack(obj: Any, name: str) -> TensorRef:
     dtype = from_dlpack(*view.dtype, name)
     strides = contiguous_stride(view.shape) if view.strides is None else view.strides
     known_device = None if device == "shared" else device
-    return _canonical(view.address, view.shape, dtype, strides, known_device, view.readonly, (obj, view.capsule))
+    owner = (obj, view.capsule)
+    return _canonical(
+        TensorRef(view.address, view.shape, dtype, strides, device=known_device, readonly=view.readonly, owner=owner)
+    )
 
 
 def _from_interface(interface: Any, obj: object, device: str, name: str) -> TensorRef:
@@ -325,7 +397,8 @@ def _from_interface(interface: Any, obj: object, device: str, name: str) -> Tens
     shape = as_integers(f"{name}: shape", interface.get("shape"), 0)
     strides = interface.get("strides")
     steps = contiguous_stride(shape) if strides is None else _element_strides(strides, dtype.itemsize, name)
-    return _canonical(data[0] or 0, shape, dtype, steps, device, bool(data[1]), (obj, interface))
+    readonly, owner = bool(data[1]), (obj, interface)
+    return _canonical(TensorRef(data[0] or 0, shape, dtype, steps, device=device, readonly=readonly, owner=owner))
 
 
 def _element_strides(strides: object, itemsize: int, name: str) -> tuple[int, ...]:
@@ -335,12 +408,11 @@ def _element_strides(strides: object, itemsize: int, name: str) -> tuple[int, ..
     return tuple(step // itemsize for step in steps)
 
 
-def _canonical(
-    ptr: int, shape: Sequence[int], dtype: ElementKind, strides: Sequence[int], device: str | None, readonly: bool,
-    owner: object,
-) -> TensorRef:  # fmt: skip
-    """A view with canonical strides for axes of extent 1, for which exporters may give any."""
-    view = TensorRef(ptr, shape, dtype, strides, device=device, readonly=readonly, owner=owner)
-    if view.is_dense and not view.is_contiguous:
-        view = TensorRef(ptr, shape, dtype, device=device, readonly=readonly, owner=owner)
-    return view
+def _canonical(view: TensorRef) -> TensorRef:
+    """The view with canonical strides for axes of extent 1, for which exporters may give any."""
+    if not view.is_dense or view.is_contiguous:
+        return view
+    return TensorRef(
+        view.ptr, view.shape, view.dtype, length=view.length, offset=view.offset, device=view.device,
+        readonly=view.readonly, owner=view.owner,
+    )  # fmt: skip

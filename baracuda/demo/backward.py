@@ -6,9 +6,8 @@ that are there; functions that overwrite them write to a buffer, which is added.
 from __future__ import annotations
 
 import baracuda as bk
-from baracuda.demo.forward import Buffers, Dropout, LayerBuffers
+from baracuda.demo.forward import Buffers, Dropout, LayerBuffers, flat
 from baracuda.demo.parameters import Parameters
-from baracuda.demo.views import flat, reshaped, transposed
 
 
 class Loss:
@@ -73,7 +72,7 @@ class Backward:
         b = self.b
         _linear_backward(dbranch, flat(layer.attended), w["o"], dw["o"], flat(self.attended))
         dy, q, y, dq, dk, dv = (
-            reshaped(x, b.batch, b.length, *x.shape[1:])
+            x.reshape(b.batch, b.length, *x.shape[1:])
             for x in (self.attended, layer.q, layer.attended, self.q, self.k, self.v)
         )
         bk.fused_attention_backward(
@@ -85,7 +84,7 @@ class Backward:
         _linear_backward(flat(self.v), layer.h, w["v"], dw["v"], self.h)
         for name, dx in (("k", self.k), ("q", self.q)):
             bk.addmm(self.h, flat(dx), w[name], out=self.h)
-            bk.addmm(dw[name], transposed(flat(dx)), layer.h, out=dw[name])
+            bk.addmm(dw[name], flat(dx).T, layer.h, out=dw[name])
         self._norm(layer.x, layer.rms, w["attention_norm"], dw["attention_norm"])
 
     def _norm(self, x: bk.TensorRef, rms: bk.TensorRef, gain: bk.TensorRef, dgain: bk.TensorRef) -> None:
@@ -98,7 +97,7 @@ def _linear_backward(
     dy: bk.TensorRef, x: bk.TensorRef, weight: bk.TensorRef, dweight: bk.TensorRef, dx: bk.TensorRef
 ) -> None:
     bk.matmul(dy, weight, out=dx)
-    bk.addmm(dweight, transposed(dy), x, out=dweight)
+    bk.addmm(dweight, dy.T, x, out=dweight)
 
 
 def _add(x: bk.TensorRef, to: bk.TensorRef) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 
 import baracuda as bk
 from baracuda.demo.parameters import Parameters
-from baracuda.demo.views import flat, reshaped
 
 EPS = 1e-6  # of the norms
 
@@ -34,7 +33,7 @@ class LayerBuffers:
         self.x, self.h, self.rms = empty(tokens, c.width), empty(tokens, c.width), empty(tokens, 1, dtype=p.statistics)
         self.q = empty(tokens, c.heads, c.head_dim)
         self.k, self.v = empty(tokens, c.kv_heads, c.head_dim), empty(tokens, c.kv_heads, c.head_dim)
-        self.keys, self.values = (reshaped(x, batch, length, c.kv_heads, c.head_dim) for x in (self.k, self.v))
+        self.keys, self.values = (x.reshape(batch, length, c.kv_heads, c.head_dim) for x in (self.k, self.v))
         self.attended = empty(tokens, c.heads, c.head_dim)
         self.lse = empty(batch, c.heads, length, dtype=p.statistics)
         self.mlp_x, self.mlp_h = empty(tokens, c.width), empty(tokens, c.width)
@@ -120,8 +119,13 @@ def attention(b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef]) -> No
         bk.linear(layer.h, w[name], out=flat(out))
     for x in (layer.q, layer.k):
         bk.rope_apply_thd_half(x, b.cos, b.sin, out=x)
-    q, y = (reshaped(x, b.batch, b.length, *x.shape[1:]) for x in (layer.q, layer.attended))
+    q, y = (x.reshape(b.batch, b.length, *x.shape[1:]) for x in (layer.q, layer.attended))
     bk.fused_attention_forward(
         q, layer.keys, layer.values, tokens_first=True, is_causal=True, aligns_ends=True, out=(y, layer.lse)
     )
     bk.linear(flat(layer.attended), w["o"], out=b.branch)
+
+
+def flat(x: bk.TensorRef) -> bk.TensorRef:
+    """A matrix with the rows of x."""
+    return x.reshape(x.shape[0], -1)

@@ -10,7 +10,6 @@ import numpy as np
 import baracuda as bk
 from baracuda.demo.forward import Buffers, forward
 from baracuda.demo.parameters import Parameters
-from baracuda.demo.views import reshaped, rows
 
 Array = np.ndarray[Any, Any]
 
@@ -46,14 +45,10 @@ class Generator:
 
     def _features(self, b: Buffers, tokens: list[int], position: int) -> bk.TensorRef:
         """Features of the last of some tokens, which begin at a position of the text."""
-        count = len(tokens)
+        end = position + len(tokens)
         for layer, (keys, values) in zip(b.layers, self.caches):
-            layer.k, layer.v = rows(keys, position, count), rows(values, position, count)
-            layer.keys, layer.values = (reshaped(x, 1, *x.shape) for x in _until(position + count, keys, values))
-        b.cos, b.sin = rows(self.cos, position, count), rows(self.sin, position, count)
+            layer.k, layer.v = keys[position:end], values[position:end]
+            layer.keys, layer.values = keys[None, :end], values[None, :end]
+        b.cos, b.sin = self.cos[position:end], self.sin[position:end]
         features = forward(self.p, b, bk.upload(np.array(tokens, np.int64), library=self.p.library))
-        return rows(features, count - 1, 1)
-
-
-def _until(end: int, *caches: bk.TensorRef) -> list[bk.TensorRef]:
-    return [rows(cache, 0, end) for cache in caches]
+        return features[-1:]

@@ -18,7 +18,6 @@ import baracuda as bk
 from baracuda.demo.backward import Backward, Loss
 from baracuda.demo.forward import Buffers, Dropout, forward
 from baracuda.demo.parameters import Parameters
-from baracuda.demo.views import rows
 
 Array = np.ndarray[Any, Any]
 
@@ -121,10 +120,7 @@ class Trainer:
 
     def _accumulate_gradients(self) -> None:
         for k in range(self.schedule.accumulate):
-            tokens, targets, loss = (
-                bk.TensorRef(x.ptr, x.shape[1:], x.dtype, device=x.device, owner=x)
-                for x in (rows(whole, k, 1) for whole in (self.tokens, self.targets, self.losses))
-            )
+            tokens, targets, loss = self.tokens[k], self.targets[k], self.losses[k]
             forward(self.p, self.buffers, tokens, self.dropout)
             self.backward.run(tokens, targets, loss, self.dropout)
             self.dropout.advance()

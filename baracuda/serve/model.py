@@ -105,7 +105,6 @@ class Model:
         self._last = bk.empty((s, c.width), bk.f32, library=library)
         self._logits = bk.empty((s, c.vocabulary), bk.f32, library=library)
         self._page_ids = bk.zeros((limits.pages + s * -(-c.context // limits.page_size),), bk.i32, library=library)
-        self._plans: dict[tuple[int, int], tuple[bk.PagedKvAppendPlan, bk.TensorRef | None]] = {}
 
     def forward(self, chunks: Sequence[Chunk]) -> bk.TensorRef | None:
         """Logits (sequences that want them, vocabulary), valid until the next step."""
@@ -114,7 +113,7 @@ class Model:
         tokens = self._upload(np.concatenate([chunk.tokens for chunk in chunks]))
         positions = np.concatenate([np.arange(c.start, c.start + m) for c, m in zip(chunks, lengths)])
         batch = _Batch(self, chunks, lengths, self._upload(positions))
-        rows = {name: _rows(buffer, n) for name, buffer in self._rows.items()}
+        rows = {name: buffer[:n] for name, buffer in self._rows.items()}
         x, h, branch = rows["x"], rows["h"], rows["branch"]
         for table, name in ((self._cos, "cos"), (self._sin, "sin")):
             bk.embedding(batch.positions, table, out=rows[name])
@@ -134,7 +133,7 @@ class Model:
         wanted = ends[[chunk.wants_logits for chunk in chunks]]
         if not len(wanted):
             return None
-        last, logits = _rows(self._last, len(wanted)), _rows(self._logits, len(wanted))
+        last, logits = self._last[: len(wanted)], self._logits[: len(wanted)]
         bk.embedding(self._upload(wanted), h, out=last)
         self._multiply(self.head, last, logits)
         return logits
@@ -146,21 +145,16 @@ class Model:
             self._multiply(matrix, rows["h"], rows[name])
         for name, bias in zip("qkv", layer.biases):
             bk.add(rows[name], bias, out=rows[name])
-        q, y = (_shaped(rows[name], n, c.heads, c.head_dim) for name in ("q", "attended"))
-        k, v = (_shaped(rows[name], n, c.kv_heads, c.head_dim) for name in ("k", "v"))
+        q, y = (rows[name].reshape(n, c.heads, c.head_dim) for name in ("q", "attended"))
+        k, v = (rows[name].reshape(n, c.kv_heads, c.head_dim) for name in ("k", "v"))
         for x in (q, k):
             self._rotate(x, rows["cos"], rows["sin"], out=x)
-        plan, scratch = batch.append
-        plan.run(
-            None, scratch,
-            bk.PagedKvAppendArgs(
-                key=k, value=v, batch_indices=batch.owners, positions=batch.positions, indices=batch.page_ids,
-                indptr=batch.page_offsets, k_data=layer.keys, v_data=layer.values,
-            ),
-        )  # fmt: skip
+        bk.paged_kv_append(
+            k, v, layer.keys, layer.values, batch.page_ids, batch.page_offsets, batch.owners, batch.positions
+        )
         bk.attention_paged(
             q, layer.keys, layer.values, batch.page_ids, batch.page_offsets, batch.last_page_len, batch.q_offsets,
-            is_causal=True, batch_invariant=self.batch_invariant, out=(y, _rows(self._lse, n)),
+            is_causal=True, batch_invariant=self.batch_invariant, out=(y, self._lse[:n]),
         )  # fmt: skip
         self._multiply(layer.o, rows["attended"], rows["branch"])
 
@@ -169,17 +163,6 @@ class Model:
 
     def _upload(self, values: Any) -> bk.TensorRef:
         return bk.upload(values, bk.i32, library=self.library)
-
-    def _append_plan(self, sequences: int, tokens: int) -> tuple[bk.PagedKvAppendPlan, bk.TensorRef | None]:
-        if (sequences, tokens) not in self._plans:
-            c, limits = self.config, self.limits
-            descriptor = bk.PagedKvAppendDescriptor(
-                sequences, tokens, c.kv_heads, c.head_dim, limits.page_size, limits.pages, self._page_ids.shape[0],
-                element=bk.f32,
-            )  # fmt: skip
-            plan = bk.PagedKvAppendPlan.select(None, descriptor, library=self.library)
-            self._plans[sequences, tokens] = (plan, bk.workspace(plan))
-        return self._plans[sequences, tokens]
 
 
 class _Batch:
@@ -191,19 +174,9 @@ class _Batch:
         pages = [np.asarray(chunk.pages[: -(-end // size)], np.int32) for chunk, end in zip(chunks, ends)]
         ids = np.concatenate(pages)
         self.page_ids = model._page_ids
-        bk.upload(ids, out=_rows(model._page_ids, len(ids)), library=model.library)
+        bk.upload(ids, out=model._page_ids[: len(ids)], library=model.library)
         self.positions = positions
         self.page_offsets = model._upload(np.cumsum([0, *map(len, pages)]))
         self.last_page_len = model._upload([(end - 1) % size + 1 for end in ends])
         self.q_offsets = model._upload(np.cumsum([0, *lengths]))
         self.owners = model._upload(np.repeat(np.arange(len(chunks)), lengths))
-        self.append = model._append_plan(len(chunks), sum(lengths))
-
-
-def _rows(x: bk.TensorRef, count: int) -> bk.TensorRef:
-    """The first rows of a buffer."""
-    return bk.TensorRef(x.ptr, (count, *x.shape[1:]), x.dtype, device=x.device, owner=x)
-
-
-def _shaped(x: bk.TensorRef, *shape: int) -> bk.TensorRef:
-    return bk.TensorRef(x.ptr, shape, x.dtype, device=x.device, owner=x)

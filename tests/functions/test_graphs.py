@@ -41,19 +41,21 @@ def test_functions_again(rng, make):
 
 def test_random_numbers_from_a_state():
     """A replay draws the numbers that a call after the first one would draw."""
-    state, other = (bk.random.Generator(5).state(bk.zeros(1)) for _ in range(2))
-    drawn = bk.zeros(7)
+    library = bk.load(backend="cpu")
+    state, other = (bk.random.Generator(5).state(bk.zeros(1, library=library)) for _ in range(2))
+    drawn = bk.zeros(7, library=library)
     again = bk.graph(lambda: bk.random.normal(out=drawn, generator=state))
     for _ in range(3):
-        np.testing.assert_array_equal(drawn, np.asarray(bk.random.normal(out=bk.zeros(7), generator=other)))
+        np.testing.assert_array_equal(drawn, np.asarray(bk.random.normal(out=np.zeros(7, np.float32), generator=other)))
         again()
 
 
 def test_fused_linear_cross_entropy(rng):
     """A plan of several launches, some of them C functions without a plan."""
     x, w, target = rng.standard_normal((5, 4)), rng.standard_normal((3, 4)), rng.integers(0, 3, 5)
-    plan = bk.FusedLinearCrossEntropyPlan.select(None, bk.FusedLinearCrossEntropyDescriptor(5, 4, 3, element=bk.f64))
-    scratch, out = bk.empty(plan.workspace_size, bk.u8), bk.zeros(1, bk.f64)
+    library, descriptor = bk.load(backend="cpu"), bk.FusedLinearCrossEntropyDescriptor(5, 4, 3, element=bk.f64)
+    plan = bk.FusedLinearCrossEntropyPlan.select(None, descriptor, library=library)
+    scratch, out = bk.empty(plan.workspace_size, bk.u8, library=library), bk.zeros(1, bk.f64, library=library)
     args = bk.FusedLinearCrossEntropyArgs(x, w, target, out)
     again = bk.graph(lambda: plan.run(None, scratch, args, count=5))
     for _ in range(2):
