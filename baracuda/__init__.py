@@ -72,6 +72,7 @@ from baracuda.kinds import (
     BackendKind,
     BinaryCmpKind,
     BinaryKind,
+    CellKind,
     CodeBook,
     ColorConversion,
     CrossEntropyTargetKind,
@@ -103,6 +104,7 @@ from baracuda.kinds import (
     QuantileInterpolation,
     QuantizeKind,
     RandomKind,
+    RecurrentKind,
     ReduceKind,
     ReduceToOp,
     ResampleMode,
@@ -331,6 +333,11 @@ _OPS = {
     "reduce.one_axis": "Reduce ReduceBackward ArgReduce BoolReduce CountReduce",
     "reduce.to_shape": "ReduceTo ReduceToBackward",
     "reduce.trace": "Trace TraceBackward",
+    "recurrent.cell_plans": "RecurrentCells RecurrentCellsBackward",
+    "recurrent.state_plans": (
+        "GatedDeltaRule GatedDeltaRuleBackward GatedDeltaRuleUpdate GatedLinearAttention GatedLinearAttentionBackward "
+        "GatedLinearAttentionUpdate Rwkv7 Rwkv7Backward Rwkv7Update"
+    ),
     "rotary.apply": (
         "RopeApply RopeApplyBackward RopeApplyThd RopeApplyThdBackward RopeApplyInterleaved "
         "RopeApplyInterleavedBackward RopeTablesBackward"
@@ -420,6 +427,7 @@ _LAZY |= dict.fromkeys(
     ),
     "pool.functions",
 )
+_LAZY |= dict.fromkeys(("gru", "lstm", "rnn"), "recurrent.functions")
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",
@@ -529,6 +537,7 @@ __all__ = [
     "DynamicRangeScope",
     "Descriptor",
     "ElementKind",
+    "CellKind",
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
@@ -565,6 +574,7 @@ __all__ = [
     "PrecisionGuarantee",
     "QuantileInterpolation",
     "QuantizeKind",
+    "RecurrentKind",
     "RotaryPairing",
     "SamplerKind",
     "RoutingKind",

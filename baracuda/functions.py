@@ -168,6 +168,7 @@ _ANNOTATIONS = {
     "resample_mode": "str | ResampleMode", "sample_mode": "str | SampleMode", "padding_mode": "str | SamplePadding",
     "size": "int | Sequence[int] | None", "scale_factor": "float | Sequence[float] | None", "cubic_a": "float | None",
     "numel": "int | None", "book": "str | CodeBook",
+    "cell": "str | CellKind",
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
@@ -385,6 +386,7 @@ _SHAPES = {
     "frames": "height and width are even.",
     "deform_columns": "kernel_size, stride, padding and dilation are numbers or pairs (height, width).",
     "experts": "Operands have the shapes of the description; integers are i32 but for ids of i64.",
+    "recurrent": "Operands have the shapes of the description.",
     "rope_tables": "dy and x have one shape, places along places_axis and features along the last; tables are "
     "(places, d / 2). is_half: pairs are features i and i + d / 2.",
     "linear": "x is (..., k), weight (n, k), bias (n,), the result (..., n).",

@@ -22,6 +22,8 @@ from baracuda.quantize.kinds import MxFormat as MxFormat
 from baracuda.quantize.kinds import QuantizeKind as QuantizeKind
 from baracuda.quantize.kinds import ScaleLayout as ScaleLayout
 from baracuda.quantize.kinds import ScaleRule as ScaleRule
+from baracuda.recurrent.kinds import CellKind as CellKind
+from baracuda.recurrent.kinds import RecurrentKind as RecurrentKind
 
 
 class OpCategory(IntEnum):
@@ -49,6 +51,7 @@ class OpCategory(IntEnum):
     FFT = 21
     LINALG = 22
     MOE = 23
+    RECURRENT = 24
 
     @property
     def token(self) -> str:
@@ -58,7 +61,7 @@ class OpCategory(IntEnum):
 
 _CATEGORY_TOKENS = (
     *("gem", "une", "bin", "ter", "gat", "red", "scn", "nrm", "sft", "cnv", "pol", "att"),
-    *("idx", "emb", "shp", "srt", "qnt", "rnd", "los", "seg", "img", "fft", "lin", "moe"),
+    *("idx", "emb", "shp", "srt", "qnt", "rnd", "los", "seg", "img", "fft", "lin", "moe", "rec"),
 )
 
 

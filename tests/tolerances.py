@@ -105,6 +105,19 @@ def total(e, f):
 
 
 @bound
+def recurrence(e, f):
+    """A linear recurrence in chunks, by products of `count` elements one into the other: errors have random sign, and
+    inverses of triangular matrices of keys of unit length are about 1. `magnitude` is the largest result's."""
+    return (48 + 2 * np.sqrt(e.count)) * f.u * e.magnitude
+
+
+@bound
+def recurrence_of_rounded(e, f):
+    """Sums of products with numbers that were rounded to the storage dtype, `divided` being the sum of these."""
+    return recurrence(e, f) + f.s * e.divided
+
+
+@bound
 def total_of_products(e, f):
     """A sum of `count` elements, each of which is rounded once before it is added."""
     return (summation(e.count) + 1) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)

@@ -86,6 +86,15 @@ OTHERS: dict[tuple[str, ...], dict[str, str]] = {
     ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
     ("affine_grid",): {"align_corners": "0 or 1", "dims": "2 or 3"},
     ("grid_sample",): {"align_corners": "0 or 1"},
+    ("recurrent_gated", "rwkv7"): {"heads": ">= 1", "d_k": "in [1, 256]", "d_v": ">= 1"},
+    ("recurrent_gated",): {"qk_heads": ">= 1, a divisor of heads", "gate_width": "1 or d_k", "normalizes": "0 or 1"},
+    ("recurrent_cells",): {
+        "directions": "1 or 2",
+        "hidden": ">= 1",
+        "outputs": ">= 1",
+        "cell": "in [0, 4]",
+        "reverse": "0, or 1 with one direction",
+    },
     ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }

@@ -316,7 +316,8 @@ def parse_points(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, s
 
 def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
     """Operand -> (extent, whether an index may equal it, whether sorted, other valid value: a parameter or number)."""
-    inputs, scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("in", "", "host"))
+    scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("", "host"))
+    inputs = {p.name for p in params if p.direction in ("in", "in?")}
     indexes = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         m = re.fullmatch(r"(\w+) (<=?) (\w+|\w+ - \w+(?: along \w+)?)( sorted)?(?: or (\w+|-\d+))?", line)

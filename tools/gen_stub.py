@@ -27,7 +27,7 @@ from typing import Any
 
 from baracuda._functions.spec import Spec
 from baracuda.kinds import (
-    CodeBook, ColorConversion, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling,
+    CellKind, CodeBook, ColorConversion, EmbeddingBagMode, ExpertGroupScore, ExpertScoring, FloatFormat, Fp8Scaling,
     LossReduction, MxFormat, QuantileInterpolation, ResampleMode, SampleMode, SamplePadding, ScaleLayout, ScaleRule,
     ScatterReduction,
 )

@@ -143,6 +143,8 @@ def _shape_rule(row: Row, arrays: Sequence[Argument]) -> str:
         return "codes"
     if found is None and row.family == "moe":
         return "experts"
+    if found is None and row.family == "recurrent":
+        return "recurrent"
     if found is None:
         raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

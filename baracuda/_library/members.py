@@ -21,6 +21,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "RANDOM": "random numbers", "LOSS": "losses", "SEGMENT_OPS": "reductions of rows by segment ids",
         "IMAGE": "sampling and interpolation of images", "FFT": "Fourier transforms",
         "LINALG": "decompositions and solvers", "MOE": "routing between experts",
+        "RECURRENT": "recurrent layers: states through time",
     },
     "ArchSku": {
         "SM80": "NVIDIA A100, A30", "SM86": "NVIDIA A10, A40, RTX 30", "SM87": "NVIDIA Jetson Orin",

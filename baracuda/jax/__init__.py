@@ -18,7 +18,7 @@ from typing import Any
 
 from baracuda._functions import deform_calls
 from baracuda._functions.spec import specs
-from baracuda.jax import _attention, _concat, _moe, _pool, _quantize
+from baracuda.jax import _attention, _concat, _moe, _pool, _quantize, _recurrent
 from baracuda.jax._calls import made as _made
 
 # Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.
@@ -36,6 +36,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _pool.NAMES:
         value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _recurrent.NAMES:
+        value = _recurrent.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in deform_calls.NAMES:
@@ -49,12 +51,13 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted(
         {
-            *specs(),
-            *_concat.FUNCTIONS,
             *_attention.NAMES,
+            *_concat.FUNCTIONS,
             *_moe.NAMES,
             *_pool.NAMES,
             *_quantize.NAMES,
+            *_recurrent.NAMES,
             *deform_calls.NAMES,
+            *specs(),
         }
     )

@@ -25,7 +25,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _pool, _quantize
+from baracuda.torch import _attention, _autocast, _concat, _moe, _pool, _quantize, _recurrent
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -49,7 +49,7 @@ _TYPES = {
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
     "scale_factor": "float[]?", "cubic_a": "float?", "depth": "SymInt",
-    "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling"), "str"),
+    "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling", "cell"), "str"),
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.
 _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
@@ -68,6 +68,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _pool.NAMES:
         value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _recurrent.NAMES:
+        value = _recurrent.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in deform_calls.NAMES:
@@ -81,13 +83,14 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted(
         {
-            *specs(),
-            *_concat.FUNCTIONS,
             *_attention.NAMES,
+            *_concat.FUNCTIONS,
             *_moe.NAMES,
             *_pool.NAMES,
             *_quantize.NAMES,
+            *_recurrent.NAMES,
             *deform_calls.NAMES,
+            *specs(),
             "register",
         }
     )

@@ -62,6 +62,7 @@ MOVES = {
 }  # fmt: skip
 CODES = {"book": bk.CodeBook, "float_format": bk.FloatFormat, "mx_format": bk.MxFormat, "scale_rule": bk.ScaleRule,
          "scale_layout": bk.ScaleLayout, "fp8_scaling": bk.Fp8Scaling, "scoring": bk.ExpertScoring,
+         "cell": bk.CellKind,
          "group_score": bk.ExpertGroupScore}  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
 

@@ -131,6 +131,11 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     )
     names |= fuzz_codes.extents(OPS[call.op][0], names)
     names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
+    names["boundaries"] = names.get("sequences", -1) + 1
+    if "hidden" in names:
+        gates = {2: 3, 3: 3, 4: 4}.get(names["cell"], 1)
+        names["gate_rows"], names["saved_rows"] = gates * names["hidden"], (gates + (gates > 1)) * names["hidden"]
+        names["cell_rows"] = names["hidden"] if names["cell"] == 4 else 0
     names["num_edges"] = names.get("num_bins", -1) + 1
     extents = []
     for e in p.shape.split(", "):

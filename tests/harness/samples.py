@@ -128,6 +128,17 @@ _OF_TOKENS = (
     "min_p_sampling_from_probs", "top_k_top_p_sampling_from_probs",
 )  # fmt: skip
 _MAXIMA = dict.fromkeys(("absmax", "absmax_codes", "absmax_outer", "absmax_offset"), (1,)) | {"absmax_map": (256,)}
+_KEYS, _VALUES, _STATES = (1, 5, 2, 4), (1, 5, 2, 3), (2, 2, 4, 3)  # two sequences of two heads
+_OF_STATES = {
+    **dict.fromkeys(("q", "k", "r", "w", "a", "b"), _KEYS), **dict.fromkeys(("v", "dy"), _VALUES), "beta": (1, 5, 2),
+    "g": (1, 5, 2), "bonus": (2, 4), **dict.fromkeys(("initial_state", "dfinal_state"), _STATES),
+}  # fmt: skip
+_OF_TOKEN = {n: (2, *s[2:]) for n, s in _OF_STATES.items() if len(s) > 2 and s[1] == 5}
+_CELLS = {
+    "gates": (3, 2, 1, 8), "w_hh": (1, 8, 2), "b_hh": (1, 8), "w_hr": (1, 2, 2),
+    **dict.fromkeys(("h0", "c0", "dh_n", "dc_n"), (1, 2, 2)), **dict.fromkeys(("y", "dy"), (3, 2, 1, 2)),
+    "reserve": (3, 2, 1, 10),
+}  # fmt: skip
 NAMED = {  # shapes, and the numbers that follow from no shape
     "affine_grid": ({"theta": (2, 2, 3)}, {"height": 3, "width": 2}),
     "affine_grid_backward": ({"dy": (2, 3, 2, 2)}, {"height": 3, "width": 2}),
@@ -189,6 +200,16 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "process_logits": ({**_TOKENS, "bias": (16,)}, {}),
     "token_bias_lists": ({**_TOKENS, "bias": (3, 5)}, {}),
     "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
+    **{f"gated_delta_rule{end}": (_OF_STATES, {}) for end in ("", "_backward")},
+    **{f"gated_linear_attention{end}": (_OF_STATES | {"g": _KEYS}, {}) for end in ("", "_backward")},
+    **{f"rwkv7{end}": (_OF_STATES, {"scale": 1.0}) for end in ("", "_backward")},
+    "gated_delta_rule_update": (_OF_TOKEN | {"state": _STATES}, {}),
+    "gated_linear_attention_update": (  # as many heads as no other axis has
+        dict.fromkeys(("q", "k", "g"), (2, 3, 4)) | {"v": (2, 3, 3), "bonus": (3, 4)},
+        {},
+    ),
+    "rwkv7_update": (_OF_TOKEN | {"state": _STATES}, {"scale": 1.0}),
+    **{f"recurrent_cells{end}": (_CELLS, {}) for end in ("", "_forward", "_backward")},
     "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
     "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
     "moe_sort": ({}, {"experts": 4}),
@@ -271,8 +292,13 @@ INDICES = {
     **{(name, "boxes"): [[0, 0, 2, 2], [0.2, 0, 2, 2], [5, 5, 6, 7], [0, 0, 2, 1.8]]
        for name in ("nms", "batched_nms")},
     ("batched_nms", "idxs"): [0, 0, 1, 1],
+    "cu_seqlens": [0, 2, 5], "lengths": [3, 1],
     "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
+    **dict.fromkeys(
+        [(f"{n}_update", "state") for n in ("gated_delta_rule", "rwkv7")], np.linspace(-1, 1, 48).reshape(_STATES)
+    ),
+    ("gated_linear_attention_update", "state"): np.linspace(-1, 1, 72).reshape(2, 3, 4, 3),
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],

@@ -31,6 +31,7 @@ TITLES = {
     "norm": "Normalization",
     "quantize": "Quantisation",
     "random": "Random numbers",
+    "recurrent": "Recurrent layers",
     "reduce": "Reductions",
     "sampling": "Sampling",
     "scan": "Scans",

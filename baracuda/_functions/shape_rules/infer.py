@@ -46,6 +46,7 @@ from baracuda._functions.shape_rules import (
     pooling,
     quantizing,
     random,
+    recurrent,
     reductions,
     regions,
     rotary,
@@ -64,6 +65,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.guarantee import BATCH_INVARIANT
 from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import (
+    CellKind,
     CodeBook,
     ColorConversion,
     EmbeddingBagMode,
@@ -297,7 +299,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "pixels_to_planes": pixels.to_planes, "planes_to_pixels": pixels.to_pixels, "colors": pixels.colors,
     "frames": pixels.frames, "deform_columns": deform.columns,
     "pooled": pooling.by_windows, "pooled_to_size": pooling.by_outputs, "unpooled": pooling.unpooled,
-    "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
+    "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents,
+    "sort": _along_axis,
 }  # fmt: skip
 
 
@@ -368,6 +371,7 @@ _CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
     "scoring": functools.partial(_enum_value, ExpertScoring),
     "group_score": functools.partial(_enum_value, ExpertGroupScore),
     "color_code": functools.partial(_enum_value, ColorConversion),
+    "cell": functools.partial(_enum_value, CellKind),
 }  # fmt: skip
 
 

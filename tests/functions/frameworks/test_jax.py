@@ -68,9 +68,12 @@ def with_arrays(arguments, arrays):
     return [next(remaining) if isinstance(a, np.ndarray) else a for a in arguments]
 
 
+OF_FLOAT32 = ("moe_", "gated_delta_rule", "gated_linear_attention", "recurrent_cells", "rwkv7")  # of float32
+
+
 def has_gradient(name):
     # ctc_loss has gradients of logits only; float32, as of grouped_gemm, is too coarse for finite differences
-    if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear") or name.startswith("moe_"):
+    if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear") or name.startswith(OF_FLOAT32):
         return False
     return (gradient_of(name) is not None or name in VJP_RULES) and "_backward" not in name and "_to_f32" not in name
 
@@ -316,6 +319,7 @@ def test_errors_and_names():
             *bj._moe.NAMES,
             *bj._pool.NAMES,
             *bj._quantize.NAMES,
+            *bj._recurrent.NAMES,
         }
         and "gelu" in bj.gelu.__doc__
     )

@@ -70,6 +70,7 @@ UNCHECKED = (
     *("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear", "moe_route", "moe_permute", "moe_combine"),
     *("quantized_matmul", "mx_matmul", "gemv_4bit"),
     *("fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
+    *("gated_delta_rule", "gated_linear_attention", "recurrent_cells", "recurrent_cells_forward", "rwkv7"),
 )
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n
@@ -352,6 +353,7 @@ def test_errors_and_names():
         *bt._attention.NAMES,
         *bt._moe.NAMES,
         *bt._pool.NAMES,
+        *bt._recurrent.NAMES,
         *bt._quantize.NAMES,
         "register",
     }
@@ -366,8 +368,8 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._pool.NAMES, *bt._quantize.NAMES}  # of
-other operators
+composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._pool.NAMES, *bt._quantize.NAMES}
+composed |= {*bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 

@@ -88,7 +88,7 @@ REVERSE_ONLY = {
     "var_mean", "std_mean", "embedding_bag_max", "grid_sample",
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
-    "mx_matmul", "gemv_4bit",
+    "gated_delta_rule", "gated_linear_attention", "gemv_4bit", "mx_matmul", "recurrent_cells", "recurrent_cells_forward", "rwkv7",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
     "deform_columns", "roi_align", "roi_pool",
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
@@ -205,6 +205,9 @@ BOUNDED = {
     "quantize_4bit",
     "quantize_8bit_blocks",
 }  # blocks of many rows
+BOUNDED |= {  # the sample's batch is 1, as sequences in one array need it
+    f"{name}{end}" for name in ("gated_delta_rule", "gated_linear_attention", "rwkv7") for end in ("", "_backward")
+}
 BOUNDED |= {"concat_backward", "tile_backward", *[n for n in specs() if n.startswith("pad_") and "_backward" in n]}
 
 
