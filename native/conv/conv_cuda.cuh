@@ -8,6 +8,7 @@
 #include "conv/core.h"
 #include "conv/depthwise/depthwise_filter.cuh"
 #include "conv/depthwise/depthwise_sums.cuh"
+#include "conv/pointwise_wgmma.cuh"
 #include "conv/tap_sums.h"
 #include "conv/tiled/launch.cuh"
 
@@ -47,6 +48,11 @@ Status conv_forward(const Launch& launch, const ConvShape& s, const matmul_eleme
     if (s.is_depthwise())
         if (const TapSums sums = forward_sums(s); has_depthwise_sums(sums))
             return depthwise_sums<direct_t<T>>(launch, sums, x, w, direct_epilogue(epilogue, y, s.y.channel));
+    if (is_pointwise(s)) {
+        bool is_done = false;
+        BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_out, s.c_in, x, w, true, y, epilogue, &is_done));
+        if (is_done) return Status::kOk;
+    }
     return conv_by_gemm<T>(launch, s, ConvDirection::kForward, x, w, nullptr, y, epilogue);
 }
 
@@ -58,6 +64,11 @@ Status conv_backward_data(const Launch& launch, const ConvShape& s, const matmul
             const Epilogue<direct_t<T>> e = direct_epilogue(epilogue, dx, s.x.channel);
             return depthwise_sums<direct_t<T>>(launch, phase.sums, dy, w + phase.weight, offset_epilogue(e, phase.result));
         });
+    if (is_pointwise(s)) {
+        bool is_done = false;
+        BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_in, s.c_out, dy, w, false, dx, epilogue, &is_done));
+        if (is_done) return Status::kOk;
+    }
     return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardData, nullptr, w, dy, dx, epilogue);
 }
 

@@ -16,7 +16,7 @@
 
 namespace bk {
 
-constexpr int kFilterTaps = 4, kFilterThreads = 256, kMostTapBlocks = 16;
+constexpr int kFilterTaps = 4, kFilterThreads = 128, kMostTapBlocks = 16;
 
 // Row k of the filter is the sum over images n and pixels o of dy[n, k, o] x[n, k / outputs, o * step + t * dilation - pad].
 template <class T>
@@ -34,7 +34,7 @@ struct DepthwiseFilter {
 };
 
 template <class T, int kLanes>
-__global__ void __launch_bounds__(kFilterThreads) depthwise_filter_kernel(const __grid_constant__ DepthwiseFilter<T> p) {
+__global__ void __launch_bounds__(kFilterThreads, 2) depthwise_filter_kernel(const __grid_constant__ DepthwiseFilter<T> p) {
     using C = compute_t<T>;
     BK_LAUNCH_SHARED(double, words);
     C* const partials = reinterpret_cast<C*>(words);
@@ -50,6 +50,10 @@ __global__ void __launch_bounds__(kFilterThreads) depthwise_filter_kernel(const 
                   first_tap = tap_block % blocks_of_row * kFilterTaps;
     const int64_t tap_outer = filter_row / middle.taps, tap_middle = filter_row % middle.taps;
     const bool is_active = slot < p.slots && channel < p.channels && tap_block < p.tap_blocks;
+
+    const int first = static_cast<int>(first_tap), taps = static_cast<int>(last.taps), step = static_cast<int>(last.step),
+              dilation = static_cast<int>(last.dilation), pad = static_cast<int>(last.pad);
+    const unsigned extent = static_cast<unsigned>(last.in);
 
     C sums[kFilterTaps][kLanes] = {};
     if (is_active) {
@@ -74,8 +78,8 @@ __global__ void __launch_bounds__(kFilterThreads) depthwise_filter_kernel(const 
             const T* const dy_row = dy + n * p.of_y.outer + q_outer * p.of_y.axis[0] + q_middle * p.of_y.axis[1];
             C inside[kFilterTaps][kLanes];
             const auto read = [&](int at, int64_t q, int tap) {
-                const int64_t coordinate = q * last.step + (first_tap + tap) * last.dilation - last.pad;
-                const auto elements = load_if<kLanes>(coordinate >= 0 && coordinate < last.in && first_tap + tap < last.taps,
+                const int coordinate = static_cast<int>(q) * step + (first + tap) * dilation - pad;
+                const auto elements = load_if<kLanes>(static_cast<unsigned>(coordinate) < extent && first + tap < taps,
                                                       x_row + coordinate * p.of_x.axis[2]);
 #pragma unroll
                 for (int lane = 0; lane < kLanes; ++lane) inside[at][lane] = static_cast<C>(widen_lane(elements, lane));
@@ -85,10 +89,10 @@ __global__ void __launch_bounds__(kFilterThreads) depthwise_filter_kernel(const 
 #pragma unroll
                 for (int tap = 0; tap < kFilterTaps - 1; ++tap) read(tap, from, tap);
             }
-            for (int64_t first = from; first < to; first += kFilterTaps) {
+            for (int64_t begin_q = from; begin_q < to; begin_q += kFilterTaps) {
 #pragma unroll
                 for (int i = 0; i < kFilterTaps; ++i) {
-                    const int64_t q = first + i;
+                    const int64_t q = begin_q + i;
                     if (q >= to) break;
                     if (slides) {
                         read((i + kFilterTaps - 1) % kFilterTaps, q, kFilterTaps - 1);
@@ -109,41 +113,28 @@ __global__ void __launch_bounds__(kFilterThreads) depthwise_filter_kernel(const 
         }
     }
 
-    // Threads of one vector and block of taps are own_taps * vectors apart.
+    // Threads of one vector and block of taps are vectors * own_taps apart.
     constexpr int kOwn = kFilterTaps * kLanes;
-    if (p.slots > 1) {
 #pragma unroll
-        for (int tap = 0; tap < kFilterTaps; ++tap)
+    for (int tap = 0; tap < kFilterTaps; ++tap)
 #pragma unroll
-            for (int lane = 0; lane < kLanes; ++lane) partials[(tap * kLanes + lane) * kFilterThreads + thread] = sums[tap][lane];
-        __syncthreads();
-        const int together = p.vectors * p.own_taps;
-        for (int index = thread; index < kOwn * together; index += kFilterThreads) {
-            const int own = index % kOwn, of = index / kOwn;
-            C sum = 0;
-            for (int other = 0; other < p.slots; ++other) sum += partials[own * kFilterThreads + of + other * together];
-            partials[own * kFilterThreads + of] = sum;
-        }
-        __syncthreads();
-        if (slot == 0)
-#pragma unroll
-            for (int tap = 0; tap < kFilterTaps; ++tap)
-#pragma unroll
-                for (int lane = 0; lane < kLanes; ++lane)
-                    sums[tap][lane] = partials[(tap * kLanes + lane) * kFilterThreads + thread];
-    }
-    if (!is_active || slot != 0) return;
-    const int64_t taps = outer.taps * middle.taps * last.taps, of_row = filter_row * last.taps + first_tap;
-#pragma unroll
-    for (int tap = 0; tap < kFilterTaps; ++tap) {
-        if (first_tap + tap >= last.taps) break;
-#pragma unroll
-        for (int lane = 0; lane < kLanes; ++lane) {
-            if (p.split.count > 1)
-                p.split.partials[(number * p.channels + channel + lane) * taps + of_row + tap] = sums[tap][lane];
-            else
-                p.e.store_one(0, channel + lane, of_row + tap, sums[tap][lane]);
-        }
+        for (int lane = 0; lane < kLanes; ++lane) partials[(tap * kLanes + lane) * kFilterThreads + thread] = sums[tap][lane];
+    __syncthreads();
+    const int together = p.vectors * p.own_taps;
+    const int64_t all_taps = outer.taps * middle.taps * last.taps;
+    for (int index = thread; index < kOwn * together; index += kFilterThreads) {
+        const int own = index % kOwn, of = index / kOwn;
+        const int64_t k = (chunk * p.vectors + of % p.vectors) * kLanes + own % kLanes;
+        const int64_t of_block = group * p.own_taps + of / p.vectors;
+        const int64_t tap = of_block % blocks_of_row * kFilterTaps + own / kLanes;
+        if (k >= p.channels || of_block >= p.tap_blocks || tap >= last.taps) continue;
+        C sum = 0;
+        for (int other = 0; other < p.slots; ++other) sum += partials[own * kFilterThreads + of + other * together];
+        const int64_t at = of_block / blocks_of_row * last.taps + tap;
+        if (p.split.count > 1)
+            p.split.partials[(number * p.channels + k) * all_taps + at] = sum;
+        else
+            p.e.store_one(0, k, at, sum);
     }
 }
 
@@ -220,7 +211,7 @@ Status depthwise_filter(const Launch& launch, const ConvShape& s, const T* x, co
         return fail(Status::kUnsupported, "%lld channels of %lld taps are more blocks than a grid has",
                     static_cast<long long>(s.c_out), static_cast<long long>(s.taps()));
     Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kFilterThreads)};
-    grid.shared = static_cast<unsigned>(p.slots > 1 ? kFilterTaps * lanes * kFilterThreads * sizeof(compute_t<T>) : 0);
+    grid.shared = static_cast<unsigned>(kFilterTaps * lanes * kFilterThreads * sizeof(compute_t<T>));
     BK_TRY(launch_kernel(launch, grid, lanes == 1 ? depthwise_filter_kernel<T, 1> : depthwise_filter_kernel<T, kLanes>, p));
     if (p.split.count == 1) return Status::kOk;
     return finish(launch, e, p.split, s.taps(), s.c_out, s.taps());

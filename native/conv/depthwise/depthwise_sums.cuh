@@ -13,7 +13,7 @@
 #include "core/math/fastdiv.h"
 #include "core/math/math.h"
 #include "core/types/vec.h"
-#include "gemm/matmul.h"
+#include "gemm/tiled/matmul_mma.cuh"
 
 namespace bk {
 
@@ -32,16 +32,16 @@ struct DepthwiseSums {
     Epilogue<T> e;  // d[channel, offset]; the bias is that of rows
     TapAxis along, outer[2];
     FastDiv<uint32_t> last, middle;  // slots along the last axis, and the one before
-    int along_axis;
     int64_t batch, channels, inputs, outputs, source_n, source_c, result_n, result_c, weight_row;
     int64_t slots, tiles, chunks;  // threads' results of an image; blocks of it; blocks of channels
     int vectors, block_slots;      // of a block
     bool by_channels;              // adjacent threads have adjacent channels
+    bool along_last;               // or the axis before
     bool slides, stores_vectors;
 };
 
 template <class T, int kLanes>
-__global__ void __launch_bounds__(kDepthwiseThreads) depthwise_kernel(const __grid_constant__ DepthwiseSums<T> p) {
+__global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const __grid_constant__ DepthwiseSums<T> p) {
     using C = compute_t<T>;
     constexpr int kResults = kDepthwiseResults<kLanes>;
     BK_LAUNCH_SHARED(double, words);
@@ -79,12 +79,11 @@ __global__ void __launch_bounds__(kDepthwiseThreads) depthwise_kernel(const __gr
     const int64_t slot = tile * p.block_slots + own_slot;
     if (vector >= p.vectors || slot >= p.slots || channel >= p.channels) return;
 
-    // Positions along the axes of memory; the one of `along` is that of the first result.
     const DivMod<uint32_t> last = p.last(static_cast<uint32_t>(slot)), middle = p.middle(last.quotient);
-    int64_t q[kTapAxes] = {middle.quotient, middle.remainder, last.remainder};
-    q[p.along_axis] *= kResults;
-    const int64_t q_along = q[p.along_axis], q_u = p.along_axis == 0 ? q[1] : q[0], q_v = p.along_axis == 2 ? q[1] : q[2];
-    const int64_t at = p.along.first + q_along * p.along.step;
+    const int64_t q_u = middle.quotient, q_along = int64_t{p.along_last ? last.remainder : middle.remainder} * kResults,
+                  q_v = p.along_last ? middle.remainder : last.remainder;
+    const int at = static_cast<int>(p.along.first + q_along * p.along.step), extent = static_cast<int>(p.along.extent),
+              step = static_cast<int>(p.along.step), tap_step = static_cast<int>(p.along.tap_step);
 
     C sums[kResults][kLanes] = {};
     const int64_t source_channel = channel / p.outputs * inputs;
@@ -99,28 +98,29 @@ __global__ void __launch_bounds__(kDepthwiseThreads) depthwise_kernel(const __gr
                                      at_u * p.outer[0].source_stride + at_v * p.outer[1].source_stride;
                 const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kLanes;
                 C inside[kResults][kLanes];
-                const auto read = [&](int slot_of, int64_t coordinate) {
-                    const auto elements = load_if<kLanes>(coordinate >= 0 && coordinate < p.along.extent,
-                                                          row + coordinate * p.along.source_stride);
+                const auto read = [&](int slot_of, int coordinate) {
+                    const auto elements =
+                        load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
+                                        row + coordinate * p.along.source_stride);
 #pragma unroll
                     for (int lane = 0; lane < kLanes; ++lane)
                         inside[slot_of][lane] = static_cast<C>(widen_lane(elements, lane));
                 };
                 if (p.slides) {
 #pragma unroll
-                    for (int r = 0; r < kResults - 1; ++r) read(r, at + r * p.along.step);
+                    for (int r = 0; r < kResults - 1; ++r) read(r, at + r * step);
                 }
                 for (int first = 0; first < taps; first += kResults) {
 #pragma unroll
                     for (int i = 0; i < kResults; ++i) {
                         const int tap = first + i;
                         if (tap >= taps) break;
-                        const int64_t from = at + tap * p.along.tap_step;
+                        const int from = at + tap * tap_step;
                         if (p.slides) {
-                            read((i + kResults - 1) % kResults, from + (kResults - 1) * p.along.step);
+                            read((i + kResults - 1) % kResults, from + (kResults - 1) * step);
                         } else {
 #pragma unroll
-                            for (int r = 0; r < kResults; ++r) read((i + r) % kResults, from + r * p.along.step);
+                            for (int r = 0; r < kResults; ++r) read((i + r) % kResults, from + r * step);
                         }
                         const auto weight = load<kLanes>(weights + tap * staged_channels);
 #pragma unroll
@@ -134,24 +134,41 @@ __global__ void __launch_bounds__(kDepthwiseThreads) depthwise_kernel(const __gr
             }
         }
 
+    // One copy of the epilogue: each pass selects its registers.
     const int64_t offset = n * p.result_n + q_u * p.outer[0].result_stride + q_v * p.outer[1].result_stride;
-#pragma unroll
-    for (int r = 0; r < kResults; ++r) {
-        if (q_along + r >= p.along.positions) break;
-        const int64_t to = offset + (q_along + r) * p.along.result_stride;
+    const int64_t left = p.along.positions - q_along;
+    const int results = left < kResults ? static_cast<int>(left) : kResults;
+    if constexpr (kLanes > 1) {
         if (p.stores_vectors) {  // alpha, bias and activation
-            Vec<T, kLanes> results;
+#pragma unroll 1
+            for (int pass = 0; pass < results; ++pass) {
+                C z[kLanes / 2][2];
 #pragma unroll
-            for (int lane = 0; lane < kLanes; ++lane) {
-                C z = p.e.alpha * sums[r][lane];
-                if (p.e.row_bias != nullptr) z += widen(p.e.row_bias[channel + lane]);
-                results.lane[lane] = Epilogue<T>::stored(p.e.activated(z));
+                for (int r = 0; r < kResults; ++r)
+#pragma unroll
+                    for (int lane = 0; lane < kLanes; ++lane)
+                        if (r == pass) z[lane / 2][lane % 2] = p.e.alpha * sums[r][lane];
+                if (p.e.row_bias != nullptr)
+#pragma unroll
+                    for (int lane = 0; lane < kLanes; ++lane) z[lane / 2][lane % 2] += widen(p.e.row_bias[channel + lane]);
+                activate_pairs<T, T>(p.e.activation, z);
+                Vec<T, kLanes> stored;
+#pragma unroll
+                for (int lane = 0; lane < kLanes; ++lane) stored.lane[lane] = Epilogue<T>::stored(z[lane / 2][lane % 2]);
+                store(p.e.d + channel * p.result_c + offset + (q_along + pass) * p.along.result_stride, stored);
             }
-            store(p.e.d + channel * p.result_c + to, results);
-        } else {
-#pragma unroll
-            for (int lane = 0; lane < kLanes; ++lane) p.e.store_one(0, channel + lane, to, sums[r][lane]);
+            return;
         }
+    }
+#pragma unroll 1
+    for (int pass = 0; pass < results * kLanes; ++pass) {
+        C sum = 0;
+#pragma unroll
+        for (int r = 0; r < kResults; ++r)
+#pragma unroll
+            for (int lane = 0; lane < kLanes; ++lane)
+                if (r * kLanes + lane == pass) sum = sums[r][lane];
+        p.e.store_one(0, channel + pass % kLanes, offset + (q_along + pass / kLanes) * p.along.result_stride, sum);
     }
 }
 
@@ -182,7 +199,8 @@ Status launch_depthwise(const Launch& launch, DepthwiseSums<T> p, const TapSums&
     constexpr int kResults = kDepthwiseResults<kLanes>;
     int64_t count[kTapAxes];
     for (int d = 0; d < kTapAxes; ++d) count[d] = s.axis[d].positions;
-    count[p.along_axis] = ceil_div<int64_t>(count[p.along_axis], kResults);
+    int64_t& along = count[p.along_last ? 2 : 1];
+    along = ceil_div<int64_t>(along, kResults);
     p.last = FastDiv<uint32_t>(count[2]);
     p.middle = FastDiv<uint32_t>(count[1]);
     p.slots = count[0] * count[1] * count[2];
@@ -233,10 +251,10 @@ Status depthwise_sums(const Launch& launch, const TapSums& s, const T* source, c
                              is_aligned(e.d, kVectorBytes) &&
                              std::all_of(s.axis, s.axis + kTapAxes, is_aligned_axis);
     p.by_channels = has_vectors || s.source_c == 1;
-    p.along_axis = p.by_channels || s.axis[1].positions < kDepthwiseResults<1> ? 2 : 1;
-    p.along = s.axis[p.along_axis];
-    p.outer[0] = s.axis[p.along_axis == 0 ? 1 : 0];
-    p.outer[1] = s.axis[p.along_axis == 2 ? 1 : 2];
+    p.along_last = p.by_channels || s.axis[1].positions < kDepthwiseResults<1>;
+    p.along = s.axis[p.along_last ? 2 : 1];
+    p.outer[0] = s.axis[0];
+    p.outer[1] = s.axis[p.along_last ? 1 : 2];
     if (p.along.tap_step < 0 && p.along.taps > 0) {  // taps in the other order
         p.along.first += (p.along.taps - 1) * p.along.tap_step;
         p.along.tap_step = -p.along.tap_step;
