@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution on the CPU: the problems of the three directions as sums over taps, and the kernels that compute them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+
+#include "conv/core.h"
+#include "conv/cpu/filter_gemm_cpu.h"
+#include "conv/cpu/implicit_gemm_cpu.h"
+
+namespace bk {
+
+// --- problems ---
+
+inline TapSums forward_sums(const ConvShape& s) {
+    TapSums p;
+    p.batch = s.batch;
+    p.groups = s.groups;
+    p.inputs = s.group_in();
+    p.outputs = s.group_out();
+    p.source_n = s.x.outer;
+    p.source_c = s.x.channel;
+    p.result_n = s.y.outer;
+    p.result_c = s.y.channel;
+    p.weight_g = s.group_out() * s.w.outer;
+    p.weight_out = s.w.outer;
+    p.weight_in = s.w.channel;
+    for (int d = 0; d < kTapAxes; ++d) {
+        const ConvAxis& a = s.axis[d];
+        p.axis[d] = {a.out, a.taps, a.in, -a.pad, a.step, a.dilation, s.x.axis[d], s.w.axis[d], s.y.axis[d]};
+    }
+    return merged(p);
+}
+
+// Positions of dx whose remainder modulo the step is `phase` on each axis. The taps that reach them are every
+// (step / gcd)-th from the first on; `weight` and `result` are offsets of the first tap and position.
+struct DataPhase {
+    TapSums sums;
+    int64_t weight = 0, result = 0;
+};
+
+inline DataPhase data_phase(const ConvShape& s, const int64_t (&phase)[kConvAxes]) {
+    DataPhase found;
+    TapSums& p = found.sums;
+    p.batch = s.batch;
+    p.groups = s.groups;
+    p.inputs = s.group_out();
+    p.outputs = s.group_in();
+    p.source_n = s.y.outer;
+    p.source_c = s.y.channel;
+    p.result_n = s.x.outer;
+    p.result_c = s.x.channel;
+    p.weight_g = s.group_out() * s.w.outer;
+    p.weight_out = s.w.channel;
+    p.weight_in = s.w.outer;
+    for (int d = 0; d < kTapAxes; ++d) {
+        const ConvAxis& a = s.axis[d];
+        const int64_t common = std::gcd(a.dilation, a.step), between = a.step / common, from = phase[d] + a.pad;
+        int64_t tap = 0;
+        while (tap < between && (from - tap * a.dilation) % a.step != 0) ++tap;
+        const bool has_taps = tap < between && tap < a.taps;
+        p.axis[d] = {ceil_div(a.in - phase[d], a.step),
+                     has_taps ? (a.taps - 1 - tap) / between + 1 : 0,
+                     a.out,
+                     has_taps ? (from - tap * a.dilation) / a.step : 0,
+                     1,
+                     -a.dilation / common,
+                     s.y.axis[d],
+                     s.w.axis[d] * between,
+                     s.x.axis[d] * a.step};
+        if (has_taps) found.weight += tap * s.w.axis[d];
+        found.result += phase[d] * s.x.axis[d];
+    }
+    p = merged(p);
+    return found;
+}
+
+// Calls each(phase) until it fails.
+template <class Each>
+Status for_each_phase(const ConvShape& s, const Each& each) {
+    int64_t count[kConvAxes];
+    for (int d = 0; d < kConvAxes; ++d) count[d] = std::min(s.axis[d].step, s.axis[d].in);
+    for (int64_t d = 0; d < count[0]; ++d)
+        for (int64_t h = 0; h < count[1]; ++h)
+            for (int64_t w = 0; w < count[2]; ++w) BK_TRY(each(data_phase(s, {d, h, w})));
+    return Status::kOk;
+}
+
+// --- kernels ---
+
+template <class P, Packing kPacking, int kBytes>
+struct BlocksOf;
+template <class T, class W, class Store, Packing kPacking, int kBytes>
+struct BlocksOf<TapSumProblem<T, W, Store>, kPacking, kBytes> : TapSumBlocks<T, W, Store, kPacking, kBytes> {};
+template <class T, Packing kPacking, int kBytes>
+struct BlocksOf<FilterProblem<T>, kPacking, kBytes> : FilterBlocks<T, kPacking, kBytes> {};
+
+// use(blocks) with the blocks that suit the machine.
+template <class T, class P, class Use>
+auto with_blocks(const P&, const Use& use) {
+#if BK_ISA_DISPATCH
+    if constexpr (kDotPacking<T> != kFmaPacking<T>)
+        if (has_dot_products()) return use(BlocksOf<P, kDotPacking<T>, 64>{});
+    if (vector_bytes() == 64) return use(BlocksOf<P, kFmaPacking<T>, 64>{});
+    if (vector_bytes() == 32) return use(BlocksOf<P, kFmaPacking<T>, 32>{});
+#endif
+    return use(BlocksOf<P, kFmaPacking<T>, 16>{});
+}
+
+template <class T, class P>
+Status multiply_taps(const Launch& launch, const P& p) {
+    return with_blocks<T>(p, [&](auto blocks) { return blocks.run(launch, p); });
+}
+
+template <class T, class P>
+size_t taps_workspace(const P& p) {
+    return with_blocks<T>(p, [&](auto blocks) { return blocks.workspace(p); });
+}
+
+// --- directions ---
+
+template <class T>
+Status conv_forward(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* x, const matmul_element_t<T>* w,
+                    matmul_element_t<T>* y, const ConvEpilogue<T>& epilogue) {
+    const TapSumProblem<T, T, ConvStore<T>> p{forward_sums(shape), x, w, {epilogue, y}};
+    return multiply_taps<T>(launch, p);
+}
+
+template <class T>
+Status conv_backward_data(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* dy,
+                          const matmul_element_t<T>* w, matmul_element_t<T>* dx, const ConvEpilogue<T>& epilogue) {
+    const ConvStore<T> results{epilogue, dx};
+    return for_each_phase(shape, [&](const DataPhase& phase) {
+        const TapSumProblem<T, T, ConvStore<T>> p{phase.sums, dy, w + phase.weight, results.moved(phase.result)};
+        return multiply_taps<T>(launch, p);
+    });
+}
+
+template <class T>
+Status conv_backward_filter(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* x,
+                            const matmul_element_t<T>* dy, matmul_element_t<T>* dw, matmul_scalar_t<T> alpha,
+                            matmul_scalar_t<T> beta) {
+    const FilterProblem<T> p{forward_sums(shape), x, dy, dw, alpha, beta};
+    return multiply_taps<T>(launch, p);
+}
+
+template <class T>
+size_t conv_workspace(const ConvShape& shape, ConvDirection direction) {
+    if (shape.is_empty(direction)) return 0;
+    if (direction == ConvDirection::kBackwardFilter)
+        return taps_workspace<T>(FilterProblem<T>{forward_sums(shape), nullptr, nullptr, nullptr, 1, 0});
+    const auto bytes = [](const TapSums& sums) {
+        return taps_workspace<T>(TapSumProblem<T, T, ConvStore<T>>{sums, nullptr, nullptr, {}});
+    };
+    if (direction == ConvDirection::kForward) return bytes(forward_sums(shape));
+    size_t most = 0;
+    (void)for_each_phase(shape, [&](const DataPhase& phase) {
+        most = std::max(most, bytes(phase.sums));
+        return Status::kOk;
+    });
+    return most;
+}
+
+}  // namespace bk
