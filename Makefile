@@ -230,9 +230,9 @@ UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
 IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
-# Attention multiplies with the CPU microkernels of gemm, experts and quantised weights with its driver too.
+# Attention multiplies with the CPU microkernels of gemm; convolution, experts and quantised weights with its driver too.
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
-GEMM_CPU := $(if $(filter moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
+GEMM_CPU := $(if $(filter conv conv.% moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
 NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU) $(GEMM_CPU))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \

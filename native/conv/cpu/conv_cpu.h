@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "conv/core.h"
+#include "conv/cpu/depthwise_pixels_cpu.h"
+#include "conv/cpu/depthwise_planes_cpu.h"
 #include "conv/cpu/filter_gemm_cpu.h"
 #include "conv/cpu/implicit_gemm_cpu.h"
 
@@ -119,13 +121,52 @@ size_t taps_workspace(const P& p) {
     return with_blocks<T>(p, [&](auto blocks) { return blocks.workspace(p); });
 }
 
+// Sums over one channel, for which products of matrices would have one row: direct kernels.
+constexpr int64_t kMostDirectOutputs = 4;
+
+template <class T, int kBytes, class Store>
+bool sum_direct(const TapSumProblem<T, T, Store>& p) {
+    const TapSums& s = p.shape;
+    if (s.inputs != 1 || s.outputs > kMostDirectOutputs || s.taps() == 0) return false;
+    if (s.source_c == 1 && s.groups > 1 && s.outputs == 1 && PixelChunks<compute_t<T>, kBytes>::channels(s) > 0) {
+        (void)DepthwisePixels<T, Store, kBytes>::run(p);
+        return true;
+    }
+    if (PlaneBlocks<compute_t<T>>(s).width == 0) return false;
+    (void)DepthwisePlanes<T, Store, kBytes>::run(p);
+    return true;
+}
+
+template <class T, int kBytes>
+bool sum_direct(const FilterProblem<T>& p) {
+    const TapSums& s = p.shape;
+    if (s.inputs != 1 || s.outputs > kMostDirectOutputs) return false;
+    if (s.source_c == 1 && s.result_c == 1 && s.groups > 1 && s.outputs == 1 &&
+        s.taps() <= DepthwiseFilterPixels<T, kBytes>::kMaxTaps) {
+        (void)DepthwiseFilterPixels<T, kBytes>::run(p);
+        return true;
+    }
+    if (s.taps() > DepthwiseFilterPlanes<T, kBytes>::kMaxTaps || PlaneBlocks<compute_t<T>>(s).width == 0) return false;
+    (void)DepthwiseFilterPlanes<T, kBytes>::run(p);
+    return true;
+}
+
+template <class T, class P>
+Status sum_taps(const Launch& launch, const P& p) {
+#if BK_ISA_DISPATCH
+    if (vector_bytes() == 64) return sum_direct<T, 64>(p) ? Status::kOk : multiply_taps<T>(launch, p);
+    if (vector_bytes() == 32) return sum_direct<T, 32>(p) ? Status::kOk : multiply_taps<T>(launch, p);
+#endif
+    return sum_direct<T, 16>(p) ? Status::kOk : multiply_taps<T>(launch, p);
+}
+
 // --- directions ---
 
 template <class T>
 Status conv_forward(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* x, const matmul_element_t<T>* w,
                     matmul_element_t<T>* y, const ConvEpilogue<T>& epilogue) {
     const TapSumProblem<T, T, ConvStore<T>> p{forward_sums(shape), x, w, {epilogue, y}};
-    return multiply_taps<T>(launch, p);
+    return sum_taps<T>(launch, p);
 }
 
 template <class T>
@@ -134,7 +175,7 @@ Status conv_backward_data(const Launch& launch, const ConvShape& shape, const ma
     const ConvStore<T> results{epilogue, dx};
     return for_each_phase(shape, [&](const DataPhase& phase) {
         const TapSumProblem<T, T, ConvStore<T>> p{phase.sums, dy, w + phase.weight, results.moved(phase.result)};
-        return multiply_taps<T>(launch, p);
+        return sum_taps<T>(launch, p);
     });
 }
 
@@ -143,7 +184,7 @@ Status conv_backward_filter(const Launch& launch, const ConvShape& shape, const 
                             const matmul_element_t<T>* dy, matmul_element_t<T>* dw, matmul_scalar_t<T> alpha,
                             matmul_scalar_t<T> beta) {
     const FilterProblem<T> p{forward_sums(shape), x, dy, dw, alpha, beta};
-    return multiply_taps<T>(launch, p);
+    return sum_taps<T>(launch, p);
 }
 
 template <class T>
