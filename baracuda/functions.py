@@ -170,6 +170,7 @@ _ANNOTATIONS = {
     "scale_layout": "str | ScaleLayout", "fp8_scaling": "str | Fp8Scaling",
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
+    **dict.fromkeys(("padding_after", "output_padding"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "conv/cpu/implicit_gemm_cpu.h"
+#include "conv/cpu/filter_gemm_cpu.h"
 #include "conv/cpu/tap_sums_cpu.h"
 
 namespace bk {
