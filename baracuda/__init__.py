@@ -137,7 +137,8 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
-    from baracuda.convolution.functions import *  # noqa: F403
+    from baracuda.convolutions.functions import *  # noqa: F403
+    from baracuda.convolutions.plans import *  # noqa: F403
     from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
@@ -390,7 +391,16 @@ _LAZY |= dict.fromkeys(
         *("conv1d_backward", "conv2d_backward", "conv3d_backward"),
         *("conv_transpose1d_backward", "conv_transpose2d_backward", "conv_transpose3d_backward"),
     ),
-    "convolution.functions",
+    "convolutions.functions",
+)
+_LAZY |= dict.fromkeys(
+    [
+        f"{op}{rank}d{word}"
+        for op in ("Conv", "ConvTranspose")
+        for rank in (1, 2, 3)
+        for word in ("BwDataArgs", "Descriptor", "DwArgs", "FwArgs", "Plan")
+    ],
+    "convolutions.plans",
 )
 _LAZY |= dict.fromkeys(
     (

@@ -5,12 +5,11 @@ import dataclasses
 
 import numpy as np
 
-from tools.oracle import UNARY
-
+from ..gemm.gemm import ACTIVATIONS
 from ..model import Bad, Case, Expected, Idle, Problem
 from .references import convolve, data_gradient, filter_gradient, spread_of, to_first, to_last, windows_of
 
-ACTIVATIONS = (None, "relu", "gelu", "silu", "gelu_tanh")
+NAMES = ("", "relu", "gelu", "silu", "gelu_tanh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,15 +150,6 @@ def inputs_of(problem, name):
     return shape[-1] if problem.scalars["layout"] else shape[1]
 
 
-def activated(name, z, magnitude):
-    """The activation, and the error of its argument as it is passed on."""
-    if name is None:
-        return z
-    if name == "relu":
-        return np.where(np.isnan(z), z, np.maximum(z, 0))
-    return np.asarray(UNARY[name].forward(z), np.float64)
-
-
 def reference_of_forward(transposed):
     def reference(problem):
         arrays, entries, groups, restore = read(problem)
@@ -180,7 +170,7 @@ def reference_of_forward(transposed):
             if "bias" in arrays:
                 z = z + arrays["bias"].reshape(shape)
                 magnitude = magnitude + np.abs(arrays["bias"].reshape(shape))
-            y = activated(ACTIVATIONS[s["activation"]], z, magnitude)
+            y = ACTIVATIONS[NAMES[s["activation"]]](z)
         magnitude = np.where(np.isfinite(magnitude), magnitude, 0)
         count = int(np.prod(problem.host["filter_shape"])) // max(problem.host["filter_shape"][0], 1)
         if transposed:
@@ -248,7 +238,7 @@ def bad_calls(transposed=False, activation=True):
     return tuple(calls)
 
 
-def idle(shape, transposed=False, **null):
+def idle(transposed=False):
     x, w, _ = shapes_of(BOTH["plain"], transposed)
     return (Idle("no_images", {}, {"input_shape": (0, *x[1:])}),)
 
@@ -268,12 +258,12 @@ FILTER = problems_of(backward_filter, {n: c for n, c in BOTH.items() if n != "no
 COMMON = {"plain": "plain", "large": "large"}
 CASES = (
     Case(row="convolution_{T}", problems=FORWARD, reference=reference_of_forward(False),
-         tolerance={"y": "gemm", "z": "gemm"}, bad=bad_calls(), idle=idle("x"), **COMMON),
+         tolerance={"y": "gemm", "z": "gemm"}, bad=bad_calls(), idle=idle(), **COMMON),
     Case(row="convolution_backward_data_{T}", problems=DATA, reference=reference_of_data, tolerance={"dx": "gemm"},
-         bad=bad_calls(activation=False), idle=idle("x"), **COMMON),
+         bad=bad_calls(activation=False), idle=idle(), **COMMON),
     Case(row="convolution_backward_filter_{T}", problems=FILTER, reference=reference_of_filter,
          tolerance={"dw": "gemm", "dbias": "total"}, bad=bad_calls(activation=False),
          idle=(Idle("no_outputs", {}, {"filter_shape": (0, 3, 3, 2)}),), **COMMON),
     Case(row="convolution_transpose_{T}", problems=TRANSPOSED, reference=reference_of_forward(True),
-         tolerance={"y": "gemm", "z": "gemm"}, bad=bad_calls(True), idle=idle("x", True), **COMMON),
+         tolerance={"y": "gemm", "z": "gemm"}, bad=bad_calls(True), idle=idle(True), **COMMON),
 )  # fmt: skip
