@@ -232,9 +232,9 @@ IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter co
 # Convolution with one tap is a product of gemm's wgmma kernels.
 CONV_CU := $(if $(filter conv conv.%,$(FAMILIES)),$(filter native/gemm/sm90/matmul_%,$(ARCH_USED)))
 NATIVE_CU := $(sort $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)) $(CONV_CU))
-# Attention multiplies with the CPU microkernels of gemm, experts and quantised weights with its driver too.
+# Attention multiplies with the CPU microkernels of gemm; convolution, experts and quantised weights with its driver too.
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
-GEMM_CPU := $(if $(filter moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
+GEMM_CPU := $(if $(filter conv conv.% moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
 NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU) $(GEMM_CPU))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \

@@ -137,6 +137,8 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
+    from baracuda.convolutions.functions import *  # noqa: F403
+    from baracuda.convolutions.plans import *  # noqa: F403
     from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
@@ -383,6 +385,23 @@ _LAZY |= dict.fromkeys(
     "attention.functions",
 )
 _LAZY["moe"] = "experts.functions"
+_LAZY |= dict.fromkeys(
+    (
+        *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        *("conv1d_backward", "conv2d_backward", "conv3d_backward"),
+        *("conv_transpose1d_backward", "conv_transpose2d_backward", "conv_transpose3d_backward"),
+    ),
+    "convolutions.functions",
+)
+_LAZY |= dict.fromkeys(
+    [
+        f"{op}{rank}d{word}"
+        for op in ("Conv", "ConvTranspose")
+        for rank in (1, 2, 3)
+        for word in ("BwDataArgs", "Descriptor", "DwArgs", "FwArgs", "Plan")
+    ],
+    "convolutions.plans",
+)
 _LAZY |= dict.fromkeys(
     (
         "dequantize_linear",

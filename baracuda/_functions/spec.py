@@ -23,7 +23,7 @@ from baracuda.dtypes import ElementKind
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = frozenset(
-    "gemm indexing loss moe norm quantize random reduce sampling search softmax sort".split()
+    "conv gemm indexing loss moe norm quantize random reduce sampling search softmax sort".split()
 )
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
@@ -78,6 +78,10 @@ PLAN_ONLY = (
     "mmvq",  # quantized_matmul takes any format, dtype and number of rows
     "dequantize_{F}",  # dequantize_blocks takes any format and dtype
     "reduce_{F}_backward_{T} moments",  # one axis only
+    "conv_",  # convolution takes any rank and layout
+    "im2col_1d",
+    "im2col_2d",
+    "col2im_1d",
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUIO]\}")

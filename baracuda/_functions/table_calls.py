@@ -46,6 +46,7 @@ _RULE_PARAMETERS = {
     "dequantize_blocks": ("format", "x"),
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
     "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
+    "convolution": ("filter_shape",),
     "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
 }  # fmt: skip
 

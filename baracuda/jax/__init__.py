@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from baracuda._functions.spec import specs
-from baracuda.jax import _attention, _concat, _moe, _quantize
+from baracuda.jax import _attention, _concat, _convolution, _moe, _quantize
 from baracuda.jax._calls import made as _made
 
 # Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.
@@ -35,6 +35,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _convolution.NAMES:
+        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -42,4 +44,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *_convolution.NAMES})

@@ -24,7 +24,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _quantize
+from baracuda.torch import _attention, _autocast, _concat, _convolution, _moe, _quantize
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -41,13 +41,14 @@ _TYPES = {
     **dict.fromkeys(("max_selected", "max_nz", "max_target_len", "max_unique"), "SymInt?"),
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
+    **dict.fromkeys(("padding_after", "output_padding"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling"), "str"),
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.
 _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
-            "stride", "output_size")  # fmt: skip
+            "stride", "output_size", "padding_after", "output_padding")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -62,6 +63,8 @@ def __getattr__(name: str) -> Any:
         value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in _moe.NAMES:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _convolution.NAMES:
+        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -69,7 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, "register"})
+    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *_convolution.NAMES, "register"})
 
 
 def register() -> None:

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from baracuda._functions.gradients.convolution import CONVOLUTION_GRADIENTS
+
 Call = Callable[..., Any]  # calls a function by its name
 Given = Mapping[str, Any]  # saved arrays by name, and "needs": which arguments require a gradient
 Gradients = dict[str, Any]
@@ -119,6 +121,7 @@ GEMM_GRADIENTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "linear_backward": (_linear_backward, ("dy", "x", "weight")),
     "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
     "quantized_matmul": (_quantized_matmul, ("w",)),
+    **CONVOLUTION_GRADIENTS,
 }
 for _name in _ACTIVATIONS:
     GEMM_GRADIENTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")

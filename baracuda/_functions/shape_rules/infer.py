@@ -32,6 +32,7 @@ from baracuda._functions.shape_rules import (
     attention,
     bags,
     blocks,
+    convolution,
     copies,
     experts,
     float_codes,
@@ -284,7 +285,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "quantize_tokens": quantizing.of_tokens, "quantize_groups": quantizing.of_groups,
     "quantized_matmul": blocks.quantized_matmul,
     "quantized_linear": quantizing.linear, "integer_product": quantizing.product,
-    "codes": float_codes.of_codes,
+    "codes": float_codes.of_codes, "convolution": convolution.by_axes,
     "serving": serving.by_extents, "experts": experts.by_extents, "sort": _along_axis,
 }  # fmt: skip
 
