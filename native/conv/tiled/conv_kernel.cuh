@@ -20,7 +20,7 @@ namespace bk {
 
 // What a block adjusts for its phase, in shared memory.
 struct ConvBlockMaps {
-    IndexMap a, b;                                    // along k
+    IndexMap a, b;                                          // along k
     int32_t row_shift[kConvAxes], result_shift[kConvAxes];  // coordinates of row 0
     int64_t row_offset, result_offset, depth;
 };
@@ -28,8 +28,7 @@ struct ConvBlockMaps {
 // Shared memory of a block in bytes: stages, two tables for each operand, the maps, and the offsets of staged rows.
 template <class E, int kSide, LoadMode kModeA, LoadMode kModeB>
 constexpr unsigned kConvBytes =
-    kMatmulBytes<kSide> +
-    2 * (kGatherEntries<E, kModeA> + kGatherEntries<E, kModeB>)*static_cast<int>(sizeof(IndexPosition)) +
+    kMatmulBytes<kSide> + 2 * (kGatherEntries<E, kModeA> + kGatherEntries<E, kModeB>)*static_cast<int>(sizeof(IndexPosition)) +
     static_cast<int>(sizeof(ConvBlockMaps)) + 32 * static_cast<int>(sizeof(int64_t));
 
 // Sets the maps of the phase with number `phase`; by one thread, behind a copy of the maps along k.
@@ -53,8 +52,6 @@ BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, int64_t 
         maps->result_shift[d] = static_cast<int32_t>(first);
         maps->result_offset += first * axis.x_stride;
     }
-    maps->a.set_plane();
-    maps->b.set_plane();
 }
 
 // f32 by FMA: the results of a lane are those that it has of mma.
@@ -86,8 +83,8 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
             if constexpr (kBIsMnMajor) {
 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    const auto pair = load<2>(
-                        reinterpret_cast<const float*>(mn_major_element<float, kSide>(b_tile, 4 * vector + v, c)));
+                    const auto pair =
+                        load<2>(reinterpret_cast<const float*>(mn_major_element<float, kSide>(b_tile, 4 * vector + v, c)));
                     b[0][v] = pair.lane[0];
                     b[1][v] = pair.lane[1];
                 }
@@ -114,10 +111,10 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
 
 // Resident blocks that registers must allow.
 template <class T, int kSide, LoadMode kMode>
-constexpr int kConvBlocks = kSide == 128                          ? 1
-                            : sizeof(matmul_element_t<T>) == 8    ? 2
-                            : kMode == LoadMode::kElements        ? 3
-                                                                  : 4;
+constexpr int kConvBlocks = kSide == 128                                              ? 1
+                            : sizeof(matmul_element_t<T>) == 8                        ? 2
+                            : kMode == LoadMode::kElements || std::is_same_v<T, tf32> ? 3
+                                                                                      : 4;
 
 template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
 __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>))
@@ -161,10 +158,12 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>
     const int tiles = static_cast<int>((coord.k_extent + kDepth - 1) / kDepth);
 
     constexpr int32_t kNoShift[kConvAxes] = {0, 0, 0};
-    const GatherLoader<E, kSide, kModeA> a_loader(p.a, p.a.data + coord.matrix * p.a.group, maps->row_offset, maps->row_shift,
-                                                  coord.row, p.m, thread);
-    const GatherLoader<E, kSide, kModeB> b_loader(p.b, p.b.data + coord.matrix * p.b.group, 0, kNoShift, coord.column, p.n,
-                                                  thread);
+    // The operand of x or y's pixels has coordinates: A, but in a gradient of w B.
+    constexpr bool kIsFilter = kModeA == LoadMode::kMnMajor, kIsPlainB = kModeB != LoadMode::kElements && !kIsFilter;
+    const GatherLoader<E, kSide, kModeA, kIsFilter> a_loader(p.a, p.a.data + coord.matrix * p.a.group, maps->row_offset,
+                                                             maps->row_shift, coord.row, p.m, thread);
+    const GatherLoader<E, kSide, kModeB, kIsPlainB> b_loader(p.b, p.b.data + coord.matrix * p.b.group, 0, kNoShift,
+                                                             coord.column, p.n, thread);
     const auto write_tables = [&](int tile) {
         const int64_t first = coord.k_begin + tile * kDepth;
         if (tile >= tiles) return;
