@@ -31,25 +31,28 @@ constexpr unsigned kConvBytes =
     kMatmulBytes<kSide> + 2 * (kGatherEntries<E, kModeA> + kGatherEntries<E, kModeB>)*static_cast<int>(sizeof(IndexPosition)) +
     static_cast<int>(sizeof(ConvBlockMaps)) + 32 * static_cast<int>(sizeof(int64_t));
 
-// Sets the maps of the phase with number `phase`; by one thread, behind a copy of the maps along k.
-BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, int64_t phase) {
+// Sets the maps of the phase with number `phase`; by one thread, behind a copy of the maps along k. Coordinates fit 32 bits.
+BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, uint32_t phase) {
     maps->depth = phases.channels;
     for (int d = kConvAxes; d-- > 0;) {
         const ConvPhaseAxis& axis = phases.axis[d];
-        const int64_t count = phases.along[d], first = phase % count;
+        const uint32_t count = static_cast<uint32_t>(phases.along[d]);
+        const int32_t first = static_cast<int32_t>(phase % count), from = first + axis.pad, remainder = from % axis.step;
         phase /= count;
-        const int64_t remainder = (first + axis.pad) % axis.step;
-        int64_t tap = 0;  // the first one of the phase
-        while (tap < axis.tap_step && tap * axis.dilation % axis.step != remainder) ++tap;
+        int32_t tap = 0, reached = 0;  // the first tap of the phase, and tap * dilation mod step
+        while (tap < axis.tap_step && reached != remainder) {
+            ++tap;
+            reached = static_cast<int32_t>((int64_t{reached} + axis.dilation) % axis.step);
+        }
         const bool has_taps = tap < axis.tap_step && tap < axis.taps;
-        const int64_t taps = has_taps ? (axis.taps - 1 - tap) / axis.tap_step + 1 : 0;
-        const int64_t begin = has_taps ? (first + axis.pad - tap * axis.dilation) / axis.step : 0;
+        const int32_t taps = has_taps ? (axis.taps - 1 - tap) / axis.tap_step + 1 : 0;
+        const int32_t begin = has_taps ? (from - tap * axis.dilation) / axis.step : 0;
         maps->depth *= taps;
         maps->a.extent[d] = maps->b.extent[d] = taps == axis.most ? axis.count : axis.count_less;
-        maps->row_shift[d] = static_cast<int32_t>(begin);
+        maps->row_shift[d] = begin;
         maps->row_offset += begin * axis.y_stride;
         maps->b.base += tap * axis.w_stride;
-        maps->result_shift[d] = static_cast<int32_t>(first);
+        maps->result_shift[d] = first;
         maps->result_offset += first * axis.x_stride;
     }
 }
@@ -148,7 +151,7 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>
         for (int d = 0; d < kConvAxes; ++d) maps->row_shift[d] = maps->result_shift[d] = 0;
         maps->row_offset = maps->result_offset = 0;
         maps->depth = p.k;
-        if (p.phases.is_phased) set_phase(maps, p.phases, phase);
+        if (p.phases.is_phased) set_phase(maps, p.phases, static_cast<uint32_t>(phase));
     }
     __syncthreads();
     coord.k_begin = coord.slice * split.slice_k;
