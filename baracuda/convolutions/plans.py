@@ -18,7 +18,7 @@ from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
-from baracuda.kinds import OpCategory
+from baracuda.kinds import ConvKind, OpCategory
 from baracuda.operands import Args
 from baracuda.plan import Plan
 
@@ -243,17 +243,19 @@ _SHAPES = {
     "input": "input_shape", "grad_input": "input_shape", "filter": "filter_shape", "grad_filter": "filter_shape",
     "output": "output_shape", "grad_output": "output_shape",
 }  # fmt: skip
-_DIRECTIONS = {"Fw": "fw", "BwData": "bw_data", "Dw": "bw_filter"}
+# Word of a plan -> C's word, and the end of the kind's name.
+_DIRECTIONS = {"Fw": ("fw", ""), "BwData": ("bw_data", "_BACKWARD_DATA"), "Dw": ("bw_filter", "_BACKWARD_FILTER")}
 
 
 def _directions(of: type[_ConvDescriptor], op: str) -> tuple[type[Plan], ...]:
     """A plan for each direction of an op. Their Args become attributes of this module."""
     made = []
-    for word, direction in _DIRECTIONS.items():
+    for word, (direction, end) in _DIRECTIONS.items():
         name = of.__name__.removesuffix("Descriptor") + word
         members = {
             "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.", "op": f"{op}_{direction}_{{T}}",
-            "category": OpCategory.CONVOLUTION, "descriptor_base": of, "shapes": _SHAPES,
+            "category": OpCategory.CONVOLUTION, "kind": ConvKind[op.upper() + end], "descriptor_base": of,
+            "shapes": _SHAPES,
         }  # fmt: skip
         made.append(type(f"{name}Plan", (Plan,), members))
         setattr(sys.modules[__name__], f"{name}Plan", made[-1])
