@@ -27,7 +27,7 @@ D = TypeVar("D", bound="_ConvDescriptor")
 
 @dataclasses.dataclass(frozen=True)
 class _ConvDescriptor(Descriptor):
-    """What descriptors of all ranks share. Their fields have C's names; extents of the output follow from the others."""
+    """What descriptors of all ranks share. Fields have C's names; extents of the output follow from the others."""
 
     batch: int = descriptor.extent()
     c_in: int = descriptor.extent()
@@ -74,7 +74,8 @@ class _ConvDescriptor(Descriptor):
     def _with(self: D, name: str, values: Sequence[int]) -> D:
         if len(values) != len(self.axes):
             raise InvalidProblemError(f"{name} is {tuple(values)}, must have {len(self.axes)} numbers")
-        return dataclasses.replace(self, **{f"{name}_{axis}": value for axis, value in zip(self.axes, values)})
+        changes: dict[str, Any] = {f"{name}_{axis}": value for axis, value in zip(self.axes, values)}
+        return dataclasses.replace(self, **changes)
 
     def with_padding(self: D, *padding: int) -> D:
         """A copy with this padding, a number for each spatial axis."""
@@ -87,7 +88,8 @@ class _ConvDescriptor(Descriptor):
         return self._with("dilation", dilation)
 
     def with_groups(self: D, groups: int) -> D:
-        return dataclasses.replace(self, **{"groups": groups})
+        changes: dict[str, Any] = {"groups": groups}
+        return dataclasses.replace(self, **changes)
 
     def validated(self: D) -> D:
         valid = super().validated()
@@ -253,7 +255,8 @@ def _directions(of: type[_ConvDescriptor], op: str) -> tuple[type[Plan], ...]:
     for word, (direction, end) in _DIRECTIONS.items():
         name = of.__name__.removesuffix("Descriptor") + word
         members = {
-            "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.", "op": f"{op}_{direction}_{{T}}",
+            "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.",
+            "op": f"{op}_{direction}_{{T}}",
             "category": OpCategory.CONVOLUTION, "kind": ConvKind[op.upper() + end], "descriptor_base": of,
             "shapes": _SHAPES,
         }  # fmt: skip

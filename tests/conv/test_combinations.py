@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every combination of stride, padding, dilation, groups and layout on small extents, in all directions, against float64."""
+"""Every combination of stride, padding, dilation, groups and layout on small extents, in all directions."""
 
 import itertools
 
@@ -62,7 +62,12 @@ def test_convolution(rng, rank, is_last):
             wide = [each.astype(np.float64) for each in (x, w, dy)]
             sizes = [np.abs(each) for each in wide]
             ax, aw, ady = (np.ascontiguousarray(arranged(each)) for each in (x, w, dy))
-            near(restored(functions.convolution(ax, aw, **given)), convolve(*wide[:2], *at), convolve(*sizes[:2], *at), what)
+            near(
+                restored(functions.convolution(ax, aw, **given)),
+                convolve(*wide[:2], *at),
+                convolve(*sizes[:2], *at),
+                what,
+            )
             dx = functions.convolution_backward_data(ady, aw, ax, **given)
             near(restored(dx), data_gradient(wide[2], wide[1], x.shape[2:], *at),
                  data_gradient(sizes[2], sizes[1], x.shape[2:], *at), what)  # fmt: skip
@@ -93,4 +98,9 @@ def test_convolution_transpose(rng, rank, is_last):
             )
             wide = [each.astype(np.float64) for each in (x, w)]
             at = (result, *entries, groups)
-            near(restored(got), data_gradient(*wide, *at), data_gradient(*map(np.abs, wide), *at), (taps, groups, entries))
+            near(
+                restored(got),
+                data_gradient(*wide, *at),
+                data_gradient(*map(np.abs, wide), *at),
+                (taps, groups, entries),
+            )

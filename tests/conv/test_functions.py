@@ -94,7 +94,9 @@ def test_single_image_and_out(layer):
     assert np.array_equal(out, want)
 
 
-@pytest.mark.parametrize("needs", [(True, True, True), (True, False, False), (False, True, False), (False, False, True)])
+@pytest.mark.parametrize(
+    "needs", [(True, True, True), (True, False, False), (False, True, False), (False, False, True)]
+)
 def test_gradients(layer, needs):
     rank, x, w, _ = layer
     entries = ((2,) * rank, (1,) * rank, (1,) * rank, (1,) * rank)

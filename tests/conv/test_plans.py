@@ -29,7 +29,9 @@ def test_directions(rng, rank, transposed):
     given = descriptor(rank, transposed)
     word = type(given).__name__.removesuffix("Descriptor")
     plan = getattr(bk, f"{word}Plan").select(None, given)
-    x, w, dy = (rng.standard_normal(s).astype(np.float32) for s in (given.input_shape, given.filter_shape, given.output_shape))
+    x, w, dy = (
+        rng.standard_normal(s).astype(np.float32) for s in (given.input_shape, given.filter_shape, given.output_shape)
+    )
     dx, dw, dz = (bk.upload(each) for each in (x, w, dy))
     y, gx, gw = (bk.zeros(s, bk.f32) for s in (given.output_shape, given.input_shape, given.filter_shape))
     args = {
