@@ -12,6 +12,17 @@ namespace {
 constexpr int kCol2ImThreads = 256;
 
 template <class T>
+BK_DEVICE T col2im_1d_element(const Col2Im1d& p, const T* columns, int64_t i, T element) {
+    compute_t<T> sum = 0;
+    for (int64_t t = 0; t < p.taps; ++t) {
+        const int64_t at = i + p.pad - t * p.dilation;
+        if (at < 0 || at % p.step != 0 || at / p.step >= p.windows) continue;
+        sum += widen(columns[t * p.windows + at / p.step]);
+    }
+    return narrow<T>(widen(element) + sum);
+}
+
+template <class T>
 __global__ void __launch_bounds__(kCol2ImThreads)
     col2im_1d_kernel(const __grid_constant__ Col2Im1d p, const T* columns, T* image) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * kCol2ImThreads + threadIdx.x;

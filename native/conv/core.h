@@ -11,7 +11,6 @@
 
 #include "conv/problem.h"
 #include "core/abi/launch.h"
-#include "core/types/dtype.h"
 
 namespace bk {
 
@@ -45,20 +44,7 @@ struct Col2Im1d {
     int64_t images, extent, windows, taps, step, pad, dilation;
 };
 
-// image[n, i] plus the sum of columns[n, t, o] over o * step + t * dilation - pad = i, in the order of t; `columns` and
-// `element` are of one image. 16-bit floats are added in f32.
-template <class T>
-BK_HD T col2im_1d_element(const Col2Im1d& p, const T* columns, int64_t i, T element) {
-    compute_t<T> sum = 0;
-    for (int64_t t = 0; t < p.taps; ++t) {
-        const int64_t at = i + p.pad - t * p.dilation;
-        if (at < 0 || at % p.step != 0 || at / p.step >= p.windows) continue;
-        sum += widen(columns[t * p.windows + at / p.step]);
-    }
-    return narrow<T>(widen(element) + sum);
-}
-
-// Adds col2im to the image.
+// image[n, i] += the sum of columns[n, t, o] over o * step + t * dilation - pad = i, in f32 (f64 for f64), in the order of t.
 template <class T>
 Status add_col2im_1d(const Launch& launch, const Col2Im1d& p, const T* columns, T* image);
 

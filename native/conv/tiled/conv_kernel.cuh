@@ -113,11 +113,14 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
 }
 
 // Resident blocks that registers must allow.
-template <class T, int kSide>
-constexpr int kConvBlocks = kSide == 128 ? 1 : sizeof(matmul_element_t<T>) == 8 ? 2 : 4;
+template <class T, int kSide, LoadMode kMode>
+constexpr int kConvBlocks = kSide == 128                          ? 1
+                            : sizeof(matmul_element_t<T>) == 8    ? 2
+                            : kMode == LoadMode::kElements        ? 3
+                                                                  : 4;
 
 template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
-__global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide>))
+__global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>))
     conv_kernel(const __grid_constant__ ConvGemm<T> p, const __grid_constant__ ConvStore<T> to,
                 const __grid_constant__ SplitK<matmul_scalar_t<T>> split, int64_t tiles_m, int64_t tiles_n) {
     using E = matmul_element_t<T>;
@@ -154,20 +157,21 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide>))
     coord.k_begin = coord.slice * split.slice_k;
     coord.k_extent = maps->depth - coord.k_begin;
     if (split.count > 1 && coord.k_extent > split.slice_k) coord.k_extent = split.slice_k;
-    const int64_t k_end = coord.k_begin + coord.k_extent, tiles = (coord.k_extent + kDepth - 1) / kDepth;
+    const int64_t k_end = coord.k_begin + coord.k_extent;
+    const int tiles = static_cast<int>((coord.k_extent + kDepth - 1) / kDepth);
 
     constexpr int32_t kNoShift[kConvAxes] = {0, 0, 0};
     const GatherLoader<E, kSide, kModeA> a_loader(p.a, p.a.data + coord.matrix * p.a.group, maps->row_offset, maps->row_shift,
                                                   coord.row, p.m, thread);
     const GatherLoader<E, kSide, kModeB> b_loader(p.b, p.b.data + coord.matrix * p.b.group, 0, kNoShift, coord.column, p.n,
                                                   thread);
-    const auto write_tables = [&](int64_t tile) {
+    const auto write_tables = [&](int tile) {
         const int64_t first = coord.k_begin + tile * kDepth;
         if (tile >= tiles) return;
         if (warp == 0) write_gather_table<E, kModeA>(a_tables + tile % 2 * kEntriesA, maps->a, first, k_end, lane);
         if (warp == 1) write_gather_table<E, kModeB>(b_tables + tile % 2 * kEntriesB, maps->b, first, k_end, lane);
     };
-    const auto fill = [&](int64_t tile) {
+    const auto fill = [&](int tile) {
         char* const stage = shared + tile % kStages * (2 * kBytes);
         if (tile < tiles) {
             a_loader.fill(stage, a_tables + tile % 2 * kEntriesA);
@@ -179,12 +183,12 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide>))
     WarpAccumulators<T, kSide> sums;
     sums.clear();
     write_tables(0);
-    for (int64_t tile = 0; tile < kStages - 1; ++tile) {
+    for (int tile = 0; tile < kStages - 1; ++tile) {
         __syncthreads();  // the tile's table is there, and the one before the last is read
         fill(tile);
         write_tables(tile + 1);
     }
-    for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (int tile = 0; tile < tiles; ++tile) {
         wait_for_copies<kStages - 2>();
         __syncthreads();  // the tile and the next table have arrived for all, and all have read those before
         fill(tile + kStages - 1);

@@ -81,7 +81,7 @@ BK_DEVICE void store_conv_tile(const ConvGemm<T>& p, const ConvStore<T>& to, con
                                const WarpAccumulators<T, kSide>& sums, const Maps& maps, const TileCoord& coord, char* shared,
                                int64_t* row_offsets, int warp_row, int warp_column, int thread) {
     using S = matmul_scalar_t<T>;
-    constexpr int kPitch = kStagingPitch<kSide>, kPairs = kSide / 2;
+    constexpr int kPitch = kStagedPitch<kSide>, kPairs = kSide / 2;
     S* const staging = reinterpret_cast<S*>(shared);
     const int64_t channel = coord.matrix * p.channels;
 #pragma unroll 1

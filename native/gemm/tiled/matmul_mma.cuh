@@ -277,13 +277,13 @@ struct WarpAccumulators {
 
 // Pitch of staged rows, padded against bank conflicts.
 template <int kSide>
-constexpr int kStagingPitch = kSide + 8;
+constexpr int kStagedPitch = kSide + 8;
 
 // Stages 16 rows of each warp's results, those of pass number `pass`: 32 rows of the tile, the upper half's first.
 template <class T, int kSide>
 BK_DEVICE void stage_rows(matmul_scalar_t<T>* staging, const WarpAccumulators<T, kSide>& sums, int pass, int warp_row,
                           int warp_column, int lane, int64_t depth) {
-    constexpr int kPitch = kStagingPitch<kSide>;
+    constexpr int kPitch = kStagedPitch<kSide>;
     static_assert(32 * kPitch * sizeof(matmul_scalar_t<T>) <= kMatmulBytes<kSide>, "two row blocks fit where the tiles were");
     const int warp_staged_row = warp_row == 0 ? 0 : 16;
 #pragma unroll
@@ -308,7 +308,7 @@ template <class T, int kSide>
 BK_DEVICE void store_sums(const Matmul<T>& p, const SplitK<matmul_scalar_t<T>>& split, const WarpAccumulators<T, kSide>& sums,
                           char* shared, const TileCoord& coord, int warp_row, int warp_column, int thread, bool in_pairs) {
     using S = matmul_scalar_t<T>;
-    constexpr int kPitch = kStagingPitch<kSide>, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
+    constexpr int kPitch = kStagedPitch<kSide>, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
     S* const staging = reinterpret_cast<S*>(shared);
     const int lane = thread % 32;
 #pragma unroll 1
