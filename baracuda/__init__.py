@@ -72,6 +72,7 @@ from baracuda.kinds import (
     BinaryCmpKind,
     BinaryKind,
     CodeBook,
+    ConvKind,
     CrossEntropyTargetKind,
     DenseLayout,
     DynamicRangeMode,
@@ -238,6 +239,7 @@ _OPS = {
     "attention.hyper_connections": "HyperConnection",
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
+    "convolutions.windows": "Im2Col1d Im2Col2d Col2Im1d",
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -503,6 +505,7 @@ __all__ = [
     "BinaryKind",
     "CodeBook",
     "BufferTooSmallError",
+    "ConvKind",
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",

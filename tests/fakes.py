@@ -143,6 +143,7 @@ EXAMPLES = {
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "RepeatInterleave": (SHAPE, 1, 3), "Unfold": (SHAPE, 1, 3, 2),
     **dict.fromkeys(("Im2Col", "Col2Im"), ((2, 3, 5, 6), (2, 3), (1, 2), (1, 0), (2, 1))),
+    **dict.fromkeys(("Im2Col1d", "Col2Im1d"), (2, 3, 7, 3, 2, 1)), "Im2Col2d": (2, 3, 5, 6, 2, 3),
     "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "ConcatMany": ((3, 9), 1, (4, 0, 5)),
     "Flip": (SHAPE, (True, False)),
     "Roll": (SHAPE, (1, -1)),

@@ -33,7 +33,9 @@ LIMITS = {
     "norm_total_extent": "the product of the extents of these axes",
     "num_groups": ">= 1, and divides c_extent where a group is a part of the channels",
     "pad_low": "of each entry >= 0",
+    "output_padding": "of each entry >= 0, and below the larger of steps and dilation",
     "padding": "of each entry >= 0",
+    "padding_after": "of each entry >= 0",
     "pos_weight_extent": ">= 1",
     "query_offset": "in [-2^32, 2^32]",
     "range_start_bytes": "of each entry >= 0, and the slice is inside of the destination",
@@ -72,6 +74,16 @@ OTHERS = {
     ("hyper_connection",): {"n_streams": "<= 31"},
     ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
     ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
+    ("conv", "im2col_1d", "im2col_2d", "col2im_1d"): {
+        "groups": ">= 1, and divides both numbers of channels",
+        **{
+            f"{name}_{axis}": f">= {low}"
+            for name, low in (("stride", 1), ("dilation", 1), ("pad", 0))
+            for axis in "ldhw"
+        },
+        **{f"output_pad_{axis}": ">= 0, and below the larger of stride and dilation" for axis in "ldhw"},
+        **dict.fromkeys(("l_filt", "kl", "kd", "kh", "kw"), ">= 1"),
+    },
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """conv1d to conv3d and conv_transpose1d to conv_transpose3d by calls of convolution, for arrays of any framework.
 
-`Arrays` has what frameworks do differently. Arrays whose memory has channels last are passed so, as permuted views: their
-results have channels last in memory, too.
+`Arrays` has what frameworks do differently. Arrays whose memory has channels last are passed so, as permuted views:
+their results have channels last in memory, too.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def padding_of(
         if given != "same":
             raise InvalidProblemError(f"padding is {given!r}, must be numbers, pairs of numbers, 'same' or 'valid'")
         if any(step != 1 for step in stride):
-            raise InvalidProblemError(f"padding is 'same', which has no meaning for stride {tuple(stride)}: it must be 1")
+            raise InvalidProblemError(
+                f"padding is 'same', which has no meaning for stride {tuple(stride)}: it must be 1"
+            )
         whole = [d * (k - 1) for k, d in zip(taps, dilation)]
         return tuple([each // 2 for each in whole]), tuple([each - each // 2 for each in whole])
     pairs = each_axis("padding", given, rank)
@@ -170,7 +172,9 @@ class ConvCalls:
         given = [each[None] if len(each.shape) == rank + 1 else each for each in inputs]
         if any(len(each.shape) != rank + 2 for each in given):
             shapes = " and ".join([str(tuple(each.shape)) for each in inputs])
-            raise InvalidProblemError(f"x has shape {shapes}, must have {rank + 2} axes, or {rank + 1} without the batch")
+            raise InvalidProblemError(
+                f"x has shape {shapes}, must have {rank + 2} axes, or {rank + 1} without the batch"
+            )
         if is_last or not self.arrays.has_channels_last(given[-1]):
             return [*given, weight], False, is_last, is_single
         order = (0, *range(2, rank + 2), 1)
@@ -237,5 +241,7 @@ def transposed_gradients(
     cut = dy if all(each == slice(None) for each in kept) else dy[tuple(kept)]
     numbers |= {"padding": tuple(before), "padding_after": tuple(after)}
     dx = call("convolution", cut, weight, None, **numbers) if needs[0] else None
-    dweight = call("convolution_backward_filter", x, cut, weight, **numbers, needs=(True, False))[0] if needs[1] else None
+    dweight = (
+        call("convolution_backward_filter", x, cut, weight, **numbers, needs=(True, False))[0] if needs[1] else None
+    )
     return dx, dweight, dbias

@@ -209,6 +209,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "BCE_WITH_LOGITS": "binary cross entropy of sigmoid(x)",
         "FUSED_LINEAR_CROSS_ENTROPY": "cross entropy of a product that is not kept",
     },
+    "ConvKind": {"DEPTHWISE_CONV_2D": "groups of one channel", "UNFOLD": "windows as columns",
+                 "FOLD": "the sum of columns over the windows of an image"},
     "ImageKind": {"NMS": "boxes without those that overlap a better one", "ROI_ALIGN": "means of sampled regions",
                   "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
                   "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid"},

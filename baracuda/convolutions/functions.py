@@ -52,15 +52,8 @@ def conv1d(
     groups: int = 1, *, layout: str = "NCL", activation: Activation = None, allow_tf32: bool = False,
     out: Any = None,
 ) -> Any:  # fmt: skip
-    """Convolution over 1 spatial axis, act(conv(x, weight) + bias), as torch.nn.functional.conv1d has it.
-
-    x is (batch, channels, length), or without the batch, weight (outputs, channels / groups, taps), bias (outputs,).
-    layout "NLC" has the channels of x, weight and the result behind their spatial axes. stride, padding and dilation
-    are numbers for all spatial axes, or one for each; padding may also be a pair for each, (before, after), "valid" for
-    none, or "same" for a result of x's extents, where an odd one is behind. groups divides channels and outputs;
-    groups = channels is a depthwise convolution. activation is relu, gelu, silu, gelu_tanh or None, in the same pass. f32
-    is not rounded to TF32 unless allow_tf32 says so. Arrays whose memory has channels last need no copy, whatever the
-    layout, and give such a result.
+    """Convolution over one spatial axis: conv2d with x (batch, channels, length) and weight (outputs, channels /
+    groups, taps); layout "NLC" has channels last.
 
     InvalidProblemError for shapes and numbers that do not fit.
     """
@@ -76,93 +69,13 @@ def conv1d_backward(
     dy: Any, x: Any, weight: Any, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1, *,
     layout: str = "NCL", allow_tf32: bool = False, needs: Sequence[bool] = (True, True, True),
 ) -> Any:  # fmt: skip
-    """Gradients of conv1d without an activation: of x, weight and bias. needs says which are wanted; the others are None.
+    """Gradients of conv1d, with the arguments of conv2d_backward.
 
-    dy has the shape of the result; the other arguments are those of conv1d. Sums have a fixed order.
+    InvalidProblemError for shapes and numbers that do not fit.
     """
     dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
     return _CALLS.forward_backward(
         1, dy, x, weight, stride, padding, dilation, groups, layout=layout, allow_tf32=allow_tf32, needs=needs
-    )
-
-
-@naming("conv2d")
-def conv2d(
-    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1,
-    groups: int = 1, *, layout: str = "NCHW", activation: Activation = None, allow_tf32: bool = False,
-    out: Any = None,
-) -> Any:  # fmt: skip
-    """Convolution over 2 spatial axes, act(conv(x, weight) + bias), as torch.nn.functional.conv2d has it.
-
-    x is (batch, channels, height, width), or without the batch, weight (outputs, channels / groups, taps), bias (outputs,).
-    layout "NHWC" has the channels of x, weight and the result behind their spatial axes. stride, padding and dilation
-    are numbers for all spatial axes, or one for each; padding may also be a pair for each, (before, after), "valid" for
-    none, or "same" for a result of x's extents, where an odd one is behind. groups divides channels and outputs;
-    groups = channels is a depthwise convolution. activation is relu, gelu, silu, gelu_tanh or None, in the same pass. f32
-    is not rounded to TF32 unless allow_tf32 says so. Arrays whose memory has channels last need no copy, whatever the
-    layout, and give such a result.
-
-    InvalidProblemError for shapes and numbers that do not fit.
-    """
-    x, weight, bias = _arrays(x=x, weight=weight, bias=bias)
-    return _CALLS.forward(
-        2, x, weight, bias, stride, padding, dilation, groups, layout=layout, activation=activation,
-        allow_tf32=allow_tf32, out=out,
-    )  # fmt: skip
-
-
-@naming("conv2d_backward")
-def conv2d_backward(
-    dy: Any, x: Any, weight: Any, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1, *,
-    layout: str = "NCHW", allow_tf32: bool = False, needs: Sequence[bool] = (True, True, True),
-) -> Any:  # fmt: skip
-    """Gradients of conv2d without an activation: of x, weight and bias. needs says which are wanted; the others are None.
-
-    dy has the shape of the result; the other arguments are those of conv2d. Sums have a fixed order.
-    """
-    dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
-    return _CALLS.forward_backward(
-        2, dy, x, weight, stride, padding, dilation, groups, layout=layout, allow_tf32=allow_tf32, needs=needs
-    )
-
-
-@naming("conv3d")
-def conv3d(
-    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1,
-    groups: int = 1, *, layout: str = "NCDHW", activation: Activation = None, allow_tf32: bool = False,
-    out: Any = None,
-) -> Any:  # fmt: skip
-    """Convolution over 3 spatial axes, act(conv(x, weight) + bias), as torch.nn.functional.conv3d has it.
-
-    x is (batch, channels, depth, height, width), or without the batch, weight (outputs, channels / groups, taps), bias (outputs,).
-    layout "NDHWC" has the channels of x, weight and the result behind their spatial axes. stride, padding and dilation
-    are numbers for all spatial axes, or one for each; padding may also be a pair for each, (before, after), "valid" for
-    none, or "same" for a result of x's extents, where an odd one is behind. groups divides channels and outputs;
-    groups = channels is a depthwise convolution. activation is relu, gelu, silu, gelu_tanh or None, in the same pass. f32
-    is not rounded to TF32 unless allow_tf32 says so. Arrays whose memory has channels last need no copy, whatever the
-    layout, and give such a result.
-
-    InvalidProblemError for shapes and numbers that do not fit.
-    """
-    x, weight, bias = _arrays(x=x, weight=weight, bias=bias)
-    return _CALLS.forward(
-        3, x, weight, bias, stride, padding, dilation, groups, layout=layout, activation=activation,
-        allow_tf32=allow_tf32, out=out,
-    )  # fmt: skip
-
-
-@naming("conv3d_backward")
-def conv3d_backward(
-    dy: Any, x: Any, weight: Any, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1, *,
-    layout: str = "NCDHW", allow_tf32: bool = False, needs: Sequence[bool] = (True, True, True),
-) -> Any:  # fmt: skip
-    """Gradients of conv3d without an activation: of x, weight and bias. needs says which are wanted; the others are None.
-
-    dy has the shape of the result; the other arguments are those of conv3d. Sums have a fixed order.
-    """
-    dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
-    return _CALLS.forward_backward(
-        3, dy, x, weight, stride, padding, dilation, groups, layout=layout, allow_tf32=allow_tf32, needs=needs
     )
 
 
@@ -172,13 +85,8 @@ def conv_transpose1d(
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCL", activation: Activation = None,
     allow_tf32: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Transposed convolution over 1 spatial axis, as torch.nn.functional.conv_transpose1d has it: the gradient of
-    conv1d with respect to its x.
-
-    x is (batch, channels, length), or without the batch, weight (channels, outputs / groups, taps). The result has
-    (extent - 1) * stride - padding before and after + dilation * (taps - 1) + output_padding + 1 elements along an axis;
-    output_padding is less than the larger of stride and dilation. padding is a number, or a number or a pair for each
-    axis. The other arguments are those of conv1d.
+    """Transposed convolution over one spatial axis: conv_transpose2d with x (batch, channels, length) and weight
+    (channels, outputs / groups, taps).
 
     InvalidProblemError for shapes and numbers that do not fit.
     """
@@ -195,8 +103,9 @@ def conv_transpose1d_backward(
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCL", allow_tf32: bool = False,
     needs: Sequence[bool] = (True, True, True),
 ) -> Any:  # fmt: skip
-    """Gradients of conv_transpose1d without an activation: of x, weight and bias. needs says which are wanted; the others
-    are None.
+    """Gradients of conv_transpose1d, with the arguments of conv_transpose2d_backward.
+
+    InvalidProblemError for shapes and numbers that do not fit.
     """
     dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
     return _CALLS.transposed_backward(
@@ -205,19 +114,63 @@ def conv_transpose1d_backward(
     )  # fmt: skip
 
 
+@naming("conv2d")
+def conv2d(
+    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1,
+    groups: int = 1, *, layout: str = "NCHW", activation: Activation = None, allow_tf32: bool = False,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """Convolution over two spatial axes, act(conv(x, weight) + bias), as torch.nn.functional.conv2d has it.
+
+    x is (batch, channels, height, width), or without the batch, weight (outputs, channels / groups, taps, taps),
+    bias (outputs,). layout "NHWC" has the channels of x, weight and the result behind their spatial axes. Arrays
+    whose memory has channels last need no copy, whatever the layout, and give such a result.
+
+    stride, padding and dilation are numbers for all spatial axes, or one for each; padding may also be a pair for
+    each, (before, after), "valid" for none, or "same" for a result of x's extents, where an odd one is behind.
+    groups divides channels and outputs; groups = channels is a depthwise convolution. activation is relu, gelu,
+    silu, gelu_tanh or None, in the same pass. f32 is not rounded to TF32 unless allow_tf32 says so.
+
+    InvalidProblemError for shapes and numbers that do not fit.
+    """
+    x, weight, bias = _arrays(x=x, weight=weight, bias=bias)
+    return _CALLS.forward(
+        2, x, weight, bias, stride, padding, dilation, groups, layout=layout, activation=activation,
+        allow_tf32=allow_tf32, out=out,
+    )  # fmt: skip
+
+
+@naming("conv2d_backward")
+def conv2d_backward(
+    dy: Any, x: Any, weight: Any, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1, *,
+    layout: str = "NCHW", allow_tf32: bool = False, needs: Sequence[bool] = (True, True, True),
+) -> Any:  # fmt: skip
+    """Gradients of conv2d without an activation, of x, weight and bias; needs says which are wanted, others are
+    None.
+
+    dy has the shape of the result; the other arguments are those of conv2d. Sums have a fixed order.
+
+    InvalidProblemError for shapes and numbers that do not fit.
+    """
+    dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
+    return _CALLS.forward_backward(
+        2, dy, x, weight, stride, padding, dilation, groups, layout=layout, allow_tf32=allow_tf32, needs=needs
+    )
+
+
 @naming("conv_transpose2d")
 def conv_transpose2d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, output_padding: Numbers = 0,
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCHW", activation: Activation = None,
     allow_tf32: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Transposed convolution over 2 spatial axes, as torch.nn.functional.conv_transpose2d has it: the gradient of
+    """Transposed convolution over two spatial axes, as torch.nn.functional.conv_transpose2d has it: the gradient of
     conv2d with respect to its x.
 
-    x is (batch, channels, height, width), or without the batch, weight (channels, outputs / groups, taps). The result has
-    (extent - 1) * stride - padding before and after + dilation * (taps - 1) + output_padding + 1 elements along an axis;
-    output_padding is less than the larger of stride and dilation. padding is a number, or a number or a pair for each
-    axis. The other arguments are those of conv2d.
+    x is (batch, channels, height, width), or without the batch, weight (channels, outputs / groups, taps, taps).
+    The result has (extent - 1) * stride - padding before and after + dilation * (taps - 1) + output_padding + 1
+    elements along an axis; output_padding is less than the larger of stride and dilation. padding is a number, or a
+    number or a pair for each axis. The other arguments are those of conv2d.
 
     InvalidProblemError for shapes and numbers that do not fit.
     """
@@ -234,8 +187,12 @@ def conv_transpose2d_backward(
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCHW", allow_tf32: bool = False,
     needs: Sequence[bool] = (True, True, True),
 ) -> Any:  # fmt: skip
-    """Gradients of conv_transpose2d without an activation: of x, weight and bias. needs says which are wanted; the others
-    are None.
+    """Gradients of conv_transpose2d without an activation, of x, weight and bias; needs says which are wanted,
+    others are None.
+
+    dy has the shape of the result; the other arguments are those of conv_transpose2d.
+
+    InvalidProblemError for shapes and numbers that do not fit.
     """
     dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
     return _CALLS.transposed_backward(
@@ -244,19 +201,47 @@ def conv_transpose2d_backward(
     )  # fmt: skip
 
 
+@naming("conv3d")
+def conv3d(
+    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1,
+    groups: int = 1, *, layout: str = "NCDHW", activation: Activation = None, allow_tf32: bool = False,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """Convolution over three spatial axes: conv2d with x (batch, channels, depth, height, width) and weight
+    (outputs, channels / groups, taps, taps, taps); layout "NDHWC" has channels last.
+
+    InvalidProblemError for shapes and numbers that do not fit.
+    """
+    x, weight, bias = _arrays(x=x, weight=weight, bias=bias)
+    return _CALLS.forward(
+        3, x, weight, bias, stride, padding, dilation, groups, layout=layout, activation=activation,
+        allow_tf32=allow_tf32, out=out,
+    )  # fmt: skip
+
+
+@naming("conv3d_backward")
+def conv3d_backward(
+    dy: Any, x: Any, weight: Any, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1, *,
+    layout: str = "NCDHW", allow_tf32: bool = False, needs: Sequence[bool] = (True, True, True),
+) -> Any:  # fmt: skip
+    """Gradients of conv3d, with the arguments of conv2d_backward.
+
+    InvalidProblemError for shapes and numbers that do not fit.
+    """
+    dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
+    return _CALLS.forward_backward(
+        3, dy, x, weight, stride, padding, dilation, groups, layout=layout, allow_tf32=allow_tf32, needs=needs
+    )
+
+
 @naming("conv_transpose3d")
 def conv_transpose3d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Padding = 0, output_padding: Numbers = 0,
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCDHW", activation: Activation = None,
     allow_tf32: bool = False, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Transposed convolution over 3 spatial axes, as torch.nn.functional.conv_transpose3d has it: the gradient of
-    conv3d with respect to its x.
-
-    x is (batch, channels, depth, height, width), or without the batch, weight (channels, outputs / groups, taps). The result has
-    (extent - 1) * stride - padding before and after + dilation * (taps - 1) + output_padding + 1 elements along an axis;
-    output_padding is less than the larger of stride and dilation. padding is a number, or a number or a pair for each
-    axis. The other arguments are those of conv3d.
+    """Transposed convolution over three spatial axes: conv_transpose2d with x (batch, channels, depth, height,
+    width) and weight (channels, outputs / groups, taps, taps, taps).
 
     InvalidProblemError for shapes and numbers that do not fit.
     """
@@ -273,8 +258,9 @@ def conv_transpose3d_backward(
     groups: int = 1, dilation: Numbers = 1, *, layout: str = "NCDHW", allow_tf32: bool = False,
     needs: Sequence[bool] = (True, True, True),
 ) -> Any:  # fmt: skip
-    """Gradients of conv_transpose3d without an activation: of x, weight and bias. needs says which are wanted; the others
-    are None.
+    """Gradients of conv_transpose3d, with the arguments of conv_transpose2d_backward.
+
+    InvalidProblemError for shapes and numbers that do not fit.
     """
     dy, x, weight = _arrays(dy=dy, x=x, weight=weight)
     return _CALLS.transposed_backward(

@@ -18,7 +18,7 @@ from baracuda.composed_plan import ComposedPlan
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee
-from baracuda.kinds import OpCategory
+from baracuda.kinds import ConvKind, OpCategory
 from baracuda.operands import Args
 from baracuda.plan import Plan
 
@@ -27,7 +27,7 @@ D = TypeVar("D", bound="_ConvDescriptor")
 
 @dataclasses.dataclass(frozen=True)
 class _ConvDescriptor(Descriptor):
-    """What descriptors of all ranks share. Their fields have C's names; extents of the output follow from the others."""
+    """What descriptors of all ranks share. Fields have C's names; extents of the output follow from the others."""
 
     batch: int = descriptor.extent()
     c_in: int = descriptor.extent()
@@ -74,7 +74,8 @@ class _ConvDescriptor(Descriptor):
     def _with(self: D, name: str, values: Sequence[int]) -> D:
         if len(values) != len(self.axes):
             raise InvalidProblemError(f"{name} is {tuple(values)}, must have {len(self.axes)} numbers")
-        return dataclasses.replace(self, **{f"{name}_{axis}": value for axis, value in zip(self.axes, values)})
+        changes: dict[str, Any] = {f"{name}_{axis}": value for axis, value in zip(self.axes, values)}
+        return dataclasses.replace(self, **changes)
 
     def with_padding(self: D, *padding: int) -> D:
         """A copy with this padding, a number for each spatial axis."""
@@ -87,7 +88,8 @@ class _ConvDescriptor(Descriptor):
         return self._with("dilation", dilation)
 
     def with_groups(self: D, groups: int) -> D:
-        return dataclasses.replace(self, **{"groups": groups})
+        changes: dict[str, Any] = {"groups": groups}
+        return dataclasses.replace(self, **changes)
 
     def validated(self: D) -> D:
         valid = super().validated()
@@ -243,17 +245,20 @@ _SHAPES = {
     "input": "input_shape", "grad_input": "input_shape", "filter": "filter_shape", "grad_filter": "filter_shape",
     "output": "output_shape", "grad_output": "output_shape",
 }  # fmt: skip
-_DIRECTIONS = {"Fw": "fw", "BwData": "bw_data", "Dw": "bw_filter"}
+# Word of a plan -> C's word, and the end of the kind's name.
+_DIRECTIONS = {"Fw": ("fw", ""), "BwData": ("bw_data", "_BACKWARD_DATA"), "Dw": ("bw_filter", "_BACKWARD_FILTER")}
 
 
 def _directions(of: type[_ConvDescriptor], op: str) -> tuple[type[Plan], ...]:
     """A plan for each direction of an op. Their Args become attributes of this module."""
     made = []
-    for word, direction in _DIRECTIONS.items():
+    for word, (direction, end) in _DIRECTIONS.items():
         name = of.__name__.removesuffix("Descriptor") + word
         members = {
-            "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.", "op": f"{op}_{direction}_{{T}}",
-            "category": OpCategory.CONVOLUTION, "descriptor_base": of, "shapes": _SHAPES,
+            "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.",
+            "op": f"{op}_{direction}_{{T}}",
+            "category": OpCategory.CONVOLUTION, "kind": ConvKind[op.upper() + end], "descriptor_base": of,
+            "shapes": _SHAPES,
         }  # fmt: skip
         made.append(type(f"{name}Plan", (Plan,), members))
         setattr(sys.modules[__name__], f"{name}Plan", made[-1])

@@ -72,7 +72,17 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_concat.FUNCTIONS, *_attention.NAMES, *_moe.NAMES, *_quantize.NAMES, *_convolution.NAMES, "register"})
+    return sorted(
+        {
+            *specs(),
+            *_concat.FUNCTIONS,
+            *_attention.NAMES,
+            *_moe.NAMES,
+            *_quantize.NAMES,
+            *_convolution.NAMES,
+            "register",
+        }
+    )
 
 
 def register() -> None:

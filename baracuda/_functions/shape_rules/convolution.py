@@ -25,14 +25,16 @@ def by_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     rank = len(x)
     if not 3 <= rank <= 5 or len(weight) != rank:
         raise InvalidProblemError(
-            f"x has shape {x} and weight {weight}: both must have a batch or outputs, channels and the same one to three "
-            "spatial axes"
+            f"x has shape {x} and weight {weight}: both must have a batch or outputs, channels and the same one to "
+            "three spatial axes"
         )
     is_last = bool(as_flag("channels_last", numbers["channels_last"]))
     groups = as_integer("groups", numbers["groups"], 1, INT32_MAX)
     at, spatial = (rank - 1, slice(1, rank - 1)) if is_last else (1, slice(2, rank))
     of = {
-        c_name: each_of(name, numbers[name], low, rank - 2) for name, (c_name, low) in _ENTRIES.items() if name in numbers
+        c_name: each_of(name, numbers[name], low, rank - 2)
+        for name, (c_name, low) in _ENTRIES.items()
+        if name in numbers
     }
     if "output_padding" in of:
         channels, extents = _spread(x, weight, at, spatial, groups, of)
@@ -45,7 +47,9 @@ def by_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         if name in shapes:
             check_shape(name, shapes[name], expected)
     values = {"rank": rank, "input_shape": x, "filter_shape": weight, "groups": groups, **of}
-    values |= {name: 1 if name == "alpha" else 0 for name in ("alpha", "beta") if name not in numbers and name in _names(spec)}
+    values |= {
+        name: 1 if name == "alpha" else 0 for name in ("alpha", "beta") if name not in numbers and name in _names(spec)
+    }
     shaped = {"x": x, "w": weight, "y": y, "dy": y, "dx": x, "dw": weight, "c": y, "z": y}
     shaped |= dict.fromkeys(("bias", "dbias", "scale"), (channels,))
     views = {param.name: if_contiguous for param in spec.row.pointers}
@@ -63,8 +67,8 @@ def _windows(
     """Channels and spatial extents of the result of a convolution."""
     if x[at] != groups * weight[at] or weight[0] % groups:
         raise InvalidProblemError(
-            f"x has shape {x} and weight {weight}: with groups {groups} x must have {groups} * {weight[at]} channels, and "
-            f"groups must divide the {weight[0]} outputs"
+            f"x has shape {x} and weight {weight}: with groups {groups} x must have {groups} * {weight[at]} channels, "
+            f"and groups must divide the {weight[0]} outputs"
         )
     extents = []
     each = zip(x[spatial], weight[spatial], of["steps"], of["padding"], of["padding_after"], of["dilation"])
@@ -97,6 +101,8 @@ def _spread(
             )
         found = (extent - 1) * step - before - after + dilation * (taps - 1) + more + 1
         if taps < 1 or extent < 1 or found < 1:
-            raise InvalidProblemError(f"x has shape {x} and weight {weight}: the result would have an extent of {found}")
+            raise InvalidProblemError(
+                f"x has shape {x} and weight {weight}: the result would have an extent of {found}"
+            )
         extents.append(found)
     return weight[at] * groups, tuple(extents)

@@ -65,7 +65,8 @@ struct DepthwisePixels {
         const int64_t length = Chunks::channels(p), chunks = ceil_div(p.groups, length);
         const int64_t rows = p.batch * p.axis[0].positions * p.axis[1].positions;
         const int64_t work = p.axis[2].positions * p.taps() * length * static_cast<int64_t>(sizeof(S));
-        split_ranges(rows * chunks, grain_for(work), [&](int64_t begin, int64_t end) { run_rows(problem, length, rows, begin, end); });
+        split_ranges(rows * chunks, grain_for(work),
+                     [&](int64_t begin, int64_t end) { run_rows(problem, length, rows, begin, end); });
         return Status::kOk;
     }
 
@@ -215,7 +216,8 @@ struct DepthwiseFilterPixels {
             }
     }
 
-    static BK_HD void add_row(const Problem& problem, PositionCursor at, int64_t length, int64_t first, int64_t count, S* sums) {
+    static BK_HD void add_row(const Problem& problem, PositionCursor at, int64_t length, int64_t first, int64_t count,
+                              S* sums) {
         BK_FUSE_PRODUCTS
         const TapSums& p = problem.shape;
         const TapRange d(p.axis[0], at.q[0]), h(p.axis[1], at.q[1]);

@@ -20,8 +20,8 @@ struct PlaneBlocks {
     static constexpr int64_t kScratch = 16384 / static_cast<int64_t>(sizeof(S));
     static constexpr int64_t kResults = 8192 / static_cast<int64_t>(sizeof(S));  // sums of a block
     static constexpr int64_t kSlack = 256 / static_cast<int64_t>(sizeof(S));     // read behind a row by the last vectors
-    int64_t width = 0, height = 0;  // positions of a block along axes 2 and 1
-    int64_t pitch = 0, rows = 0;    // elements of one remainder of a row; rows of a slice along axis 0
+    int64_t width = 0, height = 0;                                               // positions of a block along axes 2 and 1
+    int64_t pitch = 0, rows = 0;  // elements of one remainder of a row; rows of a slice along axis 0
 
     explicit PlaneBlocks(const TapSums& p) {
         const TapAxis &h = p.axis[1], &w = p.axis[2];
@@ -68,7 +68,8 @@ BK_HD void load_planes(const TapSums& p, const PlaneBlocks<S>& blocks, const T* 
                 S* const to = scratch + ((t * blocks.rows + r) * w.step + remainder) * blocks.pitch;
                 const int64_t from = low_w + remainder;
                 const int64_t first = !is_inside ? length : from < 0 ? std::min(length, ceil_div(-from, w.step)) : 0;
-                const int64_t end = from >= w.extent ? first : std::max(first, std::min(length, (w.extent - 1 - from) / w.step + 1));
+                const int64_t end =
+                    from >= w.extent ? first : std::max(first, std::min(length, (w.extent - 1 - from) / w.step + 1));
                 for (int64_t x = 0; x < first; ++x) to[x] = S(0);
                 if (end > first) {
                     const int64_t pitch = w.step * w.source_stride;
@@ -133,9 +134,11 @@ struct DepthwisePlanes {
         const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, pitch = blocks.padded_width();
         int64_t r = 0;
         if (width <= kLanes)
-            for (; r + 4 <= height; r += 4) sum_taps<4, 1>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
+            for (; r + 4 <= height; r += 4)
+                sum_taps<4, 1>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
         else if (width <= 2 * kLanes)
-            for (; r + 2 <= height; r += 2) sum_taps<2, 2>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
+            for (; r + 2 <= height; r += 2)
+                sum_taps<2, 2>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
         for (; r < height; ++r)
             for (int64_t x = 0; x < width; x += 4 * kLanes)
                 sum_taps<1, 4>(p, blocks, scratch + r * step + x, step, weight, sums + r * pitch + x, pitch);
@@ -171,10 +174,10 @@ struct DepthwisePlanes {
                     const int64_t width = std::min(blocks.width, p.axis[2].positions - q[2]);
                     run_unfused<kBytes>([&] { load_planes(p, blocks, channel, q, height, width, scratch); });
                     for (int64_t r = 0; r < p.outputs; ++r) {
-                        run_fused<kBytes>([&] {
-                            sum_block(p, blocks, scratch, height, width, weight + r * p.weight_out, sums);
-                        });
-                        run_unfused<kBytes>([&] { store_block(problem, blocks, n, g * p.outputs + r, q, height, width, sums); });
+                        run_fused<kBytes>(
+                            [&] { sum_block(p, blocks, scratch, height, width, weight + r * p.weight_out, sums); });
+                        run_unfused<kBytes>(
+                            [&] { store_block(problem, blocks, n, g * p.outputs + r, q, height, width, sums); });
                     }
                 }
     }
@@ -252,8 +255,8 @@ struct DepthwiseFilterPlanes {
     }
 
     // Rows of dy in the compute type.
-    static BK_HD void load_dy(const TapSums& p, const Blocks& blocks, const T* of_dy, const int64_t (&q)[kTapAxes], int64_t height,
-                              int64_t width, S* dy) {
+    static BK_HD void load_dy(const TapSums& p, const Blocks& blocks, const T* of_dy, const int64_t (&q)[kTapAxes],
+                              int64_t height, int64_t width, S* dy) {
         const int64_t stride = p.axis[2].result_stride;
         for (int64_t r = 0; r < height; ++r) {
             const T* const from = of_dy + q[0] * p.axis[0].result_stride + (q[1] + r) * p.axis[1].result_stride + q[2] * stride;
@@ -278,8 +281,8 @@ struct DepthwiseFilterPlanes {
                         for (int64_t x = 0; x < whole; x += kLanes)
                             sum += *reinterpret_cast<const Vector*>(source + x) * *reinterpret_cast<const Vector*>(own + x);
                         if (whole < width) {  // lanes behind the row may hold anything
-                            const Vector product =
-                                *reinterpret_cast<const Vector*>(source + whole) * *reinterpret_cast<const Vector*>(own + whole);
+                            const Vector product = *reinterpret_cast<const Vector*>(source + whole) *
+                                                   *reinterpret_cast<const Vector*>(own + whole);
                             sum += is_in_row ? product : Vector{};
                         }
                     }

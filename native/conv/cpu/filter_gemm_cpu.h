@@ -94,9 +94,10 @@ struct FilterBlocks {
                 return;
             }
             const PositionCursor first(s, k);
-            Blocks::template pack_rows_of<T>(rows, depth, panel, [&](int64_t r, int64_t skipped, int64_t count, T* row) BK_INLINED {
-                gather_results(s, dy + r * s.result_c, skipped == 0 ? first : PositionCursor(s, k + skipped), count, row);
-            });
+            Blocks::template pack_rows_of<T>(
+                rows, depth, panel, [&](int64_t r, int64_t skipped, int64_t count, T* row) BK_INLINED {
+                    gather_results(s, dy + r * s.result_c, skipped == 0 ? first : PositionCursor(s, k + skipped), count, row);
+                });
         });
     }
 

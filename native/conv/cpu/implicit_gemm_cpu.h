@@ -50,7 +50,7 @@ BK_HD void copy_apart(E* BK_RESTRICT to, const E* BK_RESTRICT from, int64_t pitc
 
 // Positions in one row of the image, and what of the source their taps read.
 struct PositionRun {
-    int64_t source;                 // offset of tap 0 at its first position
+    int64_t source;                // offset of tap 0 at its first position
     int64_t coordinate[kTapAxes];  // of tap 0
     int64_t column, count;
 };
@@ -185,13 +185,14 @@ struct TapSumBlocks {
         const W* const from = p.weight + g * p.shape.weight_g + i * p.shape.weight_out;
         const bool has_rows = p.has_weight_rows();
         run_unfused<kBytes>([&] {
-            pack_rows_of<W>(rows, depth, static_cast<Unit*>(to), [&](int64_t r, int64_t first, int64_t count, W* buffer) BK_INLINED {
-                const W* const row = from + r * p.shape.weight_out;
-                if (has_rows)
-                    copy_bytes(buffer, row + k + first, count * static_cast<int64_t>(sizeof(W)));
-                else
-                    gather_weights(p.shape, row, k + first, count, false, buffer);
-            });
+            pack_rows_of<W>(rows, depth, static_cast<Unit*>(to),
+                            [&](int64_t r, int64_t first, int64_t count, W* buffer) BK_INLINED {
+                                const W* const row = from + r * p.shape.weight_out;
+                                if (has_rows)
+                                    copy_bytes(buffer, row + k + first, count * static_cast<int64_t>(sizeof(W)));
+                                else
+                                    gather_weights(p.shape, row, k + first, count, false, buffer);
+                            });
         });
     }
     static void weight_columns(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
@@ -200,13 +201,13 @@ struct TapSumBlocks {
         const bool has_rows = p.has_weight_rows();
         run_unfused<kBytes>([&] {
             pack_columns_of<W>(columns, depth, static_cast<Unit*>(to),
-                            [&](int64_t x, int64_t first, int64_t count, W* buffer) BK_INLINED {
-                                const W* const row = from + x * p.shape.weight_out;
-                                if (has_rows)
-                                    copy_bytes(buffer, row + k + first, count * static_cast<int64_t>(sizeof(W)));
-                                else
-                                    gather_weights(p.shape, row, k + first, count, true, buffer);
-                            });
+                               [&](int64_t x, int64_t first, int64_t count, W* buffer) BK_INLINED {
+                                   const W* const row = from + x * p.shape.weight_out;
+                                   if (has_rows)
+                                       copy_bytes(buffer, row + k + first, count * static_cast<int64_t>(sizeof(W)));
+                                   else
+                                       gather_weights(p.shape, row, k + first, count, true, buffer);
+                               });
         });
     }
 
@@ -216,11 +217,12 @@ struct TapSumBlocks {
         run_unfused<kBytes>([&] {
             PositionCursor at(p.shape, i);
             int64_t current = 0;
-            pack_rows_of<T>(rows, depth, static_cast<Unit*>(to), [&](int64_t r, int64_t first, int64_t count, T* buffer) BK_INLINED {
-                if (r != current) at.advance(p.shape, 1);
-                current = r;
-                gather_patch(p.shape, source, at, k + first, count, buffer);
-            });
+            pack_rows_of<T>(rows, depth, static_cast<Unit*>(to),
+                            [&](int64_t r, int64_t first, int64_t count, T* buffer) BK_INLINED {
+                                if (r != current) at.advance(p.shape, 1);
+                                current = r;
+                                gather_patch(p.shape, source, at, k + first, count, buffer);
+                            });
         });
     }
     // Panels of B of NCHW: a unit of NR positions for each tap and channel.

@@ -120,9 +120,8 @@ private:
                 return store_apart(static_cast<bf16*>(result) + at, pitch, values, count,
                                    [](float value) BK_INLINED { return narrow<bf16>(value); });
             default:
-                return store_apart(static_cast<int8_t*>(result) + at, pitch, values, count, [](float value) BK_INLINED {
-                    return to_integer<int8_t>(math::rint<float>(value));
-                });
+                return store_apart(static_cast<int8_t*>(result) + at, pitch, values, count,
+                                   [](float value) BK_INLINED { return to_integer<int8_t>(math::rint<float>(value)); });
         }
     }
 };

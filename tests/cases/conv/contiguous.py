@@ -152,19 +152,23 @@ def bad_calls(rank, transposed):
     names, plain = names_of(rank), LAYERS[rank]["plain"]
     calls = [
         *(Bad(f"negative_{n}", 2, rf"{n} is -3, must be >= 0", {n: -3}, can=2) for n in ("batch", "c_in", "c_out")),
-        *(Bad(f"negative_{n}", 2, rf"{n} is -1, must be >= 0", {n: -1}, can=2) for n in (*names["spatial"], *names["pad"])),
+        *(
+            Bad(f"negative_{n}", 2, rf"{n} is -1, must be >= 0", {n: -1}, can=2)
+            for n in (*names["spatial"], *names["pad"])
+        ),
         *(
             Bad(f"zero_{n}", 2, rf"{n} is 0, must be >= 1", {n: 0}, can=2)
             for n in (*names["taps"], *names["stride"], *names["dilation"])
         ),
         Bad("no_groups", 2, r"groups is 0, must be >= 1", {"groups": 0}, can=2),
         Bad("groups_of_c_in", 2, rf"groups is 7, must divide c_in, {plain.c_in}", {"groups": 7}, can=2),
-        Bad("groups_of_c_out", 2, rf"groups is {plain.c_in}, must divide c_out, {plain.c_out}", {"groups": plain.c_in}, can=2),
+        Bad("groups_of_c_out", 2, rf"groups is {plain.c_in}, must divide c_out, {plain.c_out}",
+            {"groups": plain.c_in}, can=2),
     ]  # fmt: skip
     if transposed:
         calls += [
             *(
-                Bad(f"wide_{n}", 2, rf"{n} is 1, must be in \[0, 0\], below the larger of stride and dilation", {n: 1}, can=2)
+                Bad(f"more_{n}", 2, rf"{n} is 1, must be in \[0, 0\], below the larger of stride", {n: 1}, can=2)
                 for n in names["output_pad"]
             ),
             *(Bad(f"negative_{n}", 2, rf"{n} is -1, must be in \[0, 0\]", {n: -1}, can=2) for n in names["output_pad"]),

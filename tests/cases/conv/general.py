@@ -65,7 +65,9 @@ BOTH = {
     "steps": General(1, 9, 12, (15, 18), (3, 3), (3, 2), (1, 0), (2, 1), layout=1, alpha=0.5, beta=-1.5, c=True),
     "adds": General(1, 5, 6, (8, 9), (3, 3), before=(1, 1), after=(1, 1), alpha=-2.0, beta=0.75),
     "volume": General(1, 4, 6, (4, 5, 6), (3, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 0), bias=True, z=True, activation=2),
-    "volume_last": General(1, 4, 6, (4, 5, 6), (3, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 0), layout=1, activation=4, z=True),
+    "volume_last": General(
+        1, 4, 6, (4, 5, 6), (3, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 0), layout=1, activation=4, z=True
+    ),
     "special": General(2, 3, 4, (5, 7), (3, 2), kind="special"),
     "no_summands": General(2, 0, 4, (5, 7), (3, 2), bias=True),
     "large": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2),
@@ -100,7 +102,11 @@ def forward(draw, call, transposed=False):
     scalars, host = numbers_of(draw, call, transposed)
     channels = call.outputs * call.groups
     y = call.in_memory(call.batch, result, channels)
-    arrays = {"x": draw.floats(x, call.kind), "w": draw.floats(w, call.kind), "bias": draw.floats((channels,), call.kind)}
+    arrays = {
+        "x": draw.floats(x, call.kind),
+        "w": draw.floats(w, call.kind),
+        "bias": draw.floats((channels,), call.kind),
+    }
     arrays |= {"c": draw.floats(y, call.kind), "z": draw.output(y)}
     # A NULL c is y; what y holds then cannot be told by a case, and the call has beta 0.
     scalars["beta"] = call.beta if call.c else 0.0
@@ -176,7 +182,11 @@ def reference_of_forward(transposed):
         if transposed:
             count = problem.host["filter_shape"][0] // groups * int(np.prod(spatial_of(problem, "filter_shape")))
         found = {"y": Expected(restore(y), count=count, magnitude=restore(magnitude))}
-        return found if "z" in problem.null else found | {"z": Expected(restore(z), count=count, magnitude=restore(magnitude))}
+        return (
+            found
+            if "z" in problem.null
+            else found | {"z": Expected(restore(z), count=count, magnitude=restore(magnitude))}
+        )
 
     return reference
 
@@ -188,7 +198,9 @@ def reference_of_data(problem):
         value = alpha * data_gradient(arrays["dy"], arrays["w"], spatial, *entries, groups)
         magnitude = abs(alpha) * data_gradient(np.abs(arrays["dy"]), np.abs(arrays["w"]), spatial, *entries, groups)
     count = problem.host["filter_shape"][0] // groups * int(np.prod(spatial_of(problem, "filter_shape")))
-    return {"dx": Expected(restore(value), count=count, magnitude=restore(np.where(np.isfinite(magnitude), magnitude, 0)))}
+    return {
+        "dx": Expected(restore(value), count=count, magnitude=restore(np.where(np.isfinite(magnitude), magnitude, 0)))
+    }
 
 
 def reference_of_filter(problem):
@@ -200,7 +212,9 @@ def reference_of_filter(problem):
         magnitude = abs(alpha) * filter_gradient(np.abs(x), np.abs(dy), taps, *entries, groups)
         dbias, of_dbias = dy.sum(axes), np.abs(dy).sum(axes)
     count = dy.shape[0] * int(np.prod(dy.shape[2:]))
-    found = {"dw": Expected(restore(value), count=count, magnitude=restore(np.where(np.isfinite(magnitude), magnitude, 0)))}
+    found = {
+        "dw": Expected(restore(value), count=count, magnitude=restore(np.where(np.isfinite(magnitude), magnitude, 0)))
+    }
     if "dbias" not in problem.null:
         found["dbias"] = Expected(dbias, count=count, magnitude=np.where(np.isfinite(of_dbias), of_dbias, 0))
     return found
@@ -210,7 +224,13 @@ def reference_of_filter(problem):
 
 
 def bad_calls(transposed=False, activation=True):
-    entries = [("steps", 1), ("padding", 0), ("padding_after", 0), ("dilation", 1), *[("output_padding", 0)] * transposed]
+    entries = [
+        ("steps", 1),
+        ("padding", 0),
+        ("padding_after", 0),
+        ("dilation", 1),
+        *[("output_padding", 0)] * transposed,
+    ]
     plain = BOTH["plain"]
     x, w, _ = shapes_of(plain, transposed)
     channels = "must be filter_shape" if transposed else r"must be groups \* filter_shape"
@@ -234,12 +254,14 @@ def bad_calls(transposed=False, activation=True):
         calls.append(Bad("more_padding", 2, more, host={"output_padding": (1, 0)}, can=2))
         calls.append(Bad("nothing_left", 2, r"input_shape\[2\] is 5: the result", host={"padding": (40, 0)}, can=2))
     else:
-        calls.append(Bad("wide", 2, r"filter_shape is 50: with dilation 1 no window", host={"filter_shape": (*w[:3], 50)}, can=2))
+        calls.append(
+            Bad("wide", 2, r"filter_shape is 50: with dilation 1 no window", host={"filter_shape": (*w[:3], 50)}, can=2)
+        )
     return tuple(calls)
 
 
 def idle(transposed=False):
-    x, w, _ = shapes_of(BOTH["plain"], transposed)
+    x = shapes_of(BOTH["plain"], transposed)[0]
     return (Idle("no_images", {}, {"input_shape": (0, *x[1:])}),)
 
 

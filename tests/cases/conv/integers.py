@@ -77,8 +77,13 @@ def sums_problems():
 
 
 def scaled_problems():
-    more = {"silu": General(2, 3, 4, (5, 7), (3, 2), activation=3), "gelu": General(2, 3, 4, (5, 7), (3, 2), activation=2)}
-    return {name: lambda draw, call=call: problem_of(draw, call, draw.other, True) for name, call in (CALLS | more).items()}
+    more = {
+        "silu": General(2, 3, 4, (5, 7), (3, 2), activation=3),
+        "gelu": General(2, 3, 4, (5, 7), (3, 2), activation=2),
+    }
+    return {
+        name: lambda draw, call=call: problem_of(draw, call, draw.other, True) for name, call in (CALLS | more).items()
+    }
 
 
 IDLE = (Idle("no_images", {}, {"input_shape": (0, 3, 5, 7)}),)

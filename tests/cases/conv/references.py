@@ -12,7 +12,8 @@ import numpy as np
 def windows_of(spatial, taps, steps, before, after, dilation):
     """Extents of the result."""
     return tuple(
-        (e + b + a - d * (k - 1) - 1) // s + 1 for e, k, s, b, a, d in zip(spatial, taps, steps, before, after, dilation)
+        (e + b + a - d * (k - 1) - 1) // s + 1
+        for e, k, s, b, a, d in zip(spatial, taps, steps, before, after, dilation)
     )
 
 

@@ -65,7 +65,7 @@ def im2col_reference(rank):
         x = problem.arrays["input"].values
         y = np.zeros((*x.shape[:2], *taps, *windows))
         for tap in itertools.product(*map(range, taps)):
-            inside = [(0 <= at[t]) & (at[t] < e) for at, t, e in zip(each, tap, spatial)]
+            inside = [(at[t] >= 0) & (at[t] < e) for at, t, e in zip(each, tap, spatial)]
             rows = [np.where(ok, at[t], 0) for at, t, ok in zip(each, tap, inside)]
             found = x[(..., *np.ix_(*rows))] if min(spatial) else np.zeros((*x.shape[:2], *windows))
             mask = inside[0] if rank == 1 else inside[0][:, None] & inside[1][None]
@@ -128,7 +128,8 @@ CASES = (
     windows_case(1),
     windows_case(2),
     Case(
-        row="col2im_1d_{T}", problems=SEQUENCES | {"special": lambda draw: col2im(draw, SHAPES[1]["padded"], "special")},
+        row="col2im_1d_{T}",
+        problems=SEQUENCES | {"special": lambda draw: col2im(draw, SHAPES[1]["padded"], "special")},
         reference=col2im_reference, tolerance={"output": "total"}, plain="plain", large="large", bad=bad_calls(1),
         idle=idle("batch", "channels", "l_in", "l_out"),
     ),

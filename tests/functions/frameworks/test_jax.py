@@ -304,7 +304,16 @@ def test_errors_and_names():
         _ = bj.frobnicate
     assert (
         set(dir(bj))
-        == {*specs(), "concatenate", "split", "stack", *bj._attention.NAMES, *bj._moe.NAMES, *bj._quantize.NAMES}
+        == {
+            *specs(),
+            "concatenate",
+            "split",
+            "stack",
+            *bj._attention.NAMES,
+            *bj._moe.NAMES,
+            *bj._quantize.NAMES,
+            *bj._convolution.NAMES,
+        }
         and "gelu" in bj.gelu.__doc__
     )
 

@@ -351,6 +351,7 @@ def test_errors_and_names():
         *bt._attention.NAMES,
         *bt._moe.NAMES,
         *bt._quantize.NAMES,
+        *bt._convolution.NAMES,
         "register",
     }
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
@@ -364,7 +365,8 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._quantize.NAMES}  # of other operators
+composed = {"register", "stack", *bt._attention.NAMES, *bt._moe.NAMES, *bt._quantize.NAMES,
+            *bt._convolution.NAMES}  # of other operators  # fmt: skip
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 
