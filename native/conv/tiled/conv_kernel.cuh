@@ -114,10 +114,10 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
 
 // Resident blocks that registers must allow.
 template <class T, int kSide, LoadMode kMode>
-constexpr int kConvBlocks = kSide == 128                                              ? 1
-                            : sizeof(matmul_element_t<T>) == 8                        ? 2
-                            : kMode == LoadMode::kElements || std::is_same_v<T, tf32> ? 3
-                                                                                      : 4;
+constexpr int kConvBlocks = kSide == 128                                                       ? 1
+                            : sizeof(matmul_element_t<T>) == 8                                 ? 2
+                            : kMode == LoadMode::kElements || sizeof(matmul_element_t<T>) == 4 ? 3
+                                                                                               : 4;
 
 template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
 __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>))
