@@ -39,12 +39,13 @@ BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, uint32_t
         const uint32_t count = static_cast<uint32_t>(phases.along[d]);
         const int32_t first = static_cast<int32_t>(phase % count), from = first + axis.pad, remainder = from % axis.step;
         phase /= count;
+        const int32_t candidates = axis.taps < axis.tap_step ? axis.taps : axis.tap_step;
         int32_t tap = 0, reached = 0;  // the first tap of the phase, and tap * dilation mod step
-        while (tap < axis.tap_step && reached != remainder) {
+        while (tap < candidates && reached != remainder) {
             ++tap;
             reached = static_cast<int32_t>((int64_t{reached} + axis.dilation) % axis.step);
         }
-        const bool has_taps = tap < axis.tap_step && tap < axis.taps;
+        const bool has_taps = tap < candidates;
         const int32_t taps = has_taps ? (axis.taps - 1 - tap) / axis.tap_step + 1 : 0;
         const int32_t begin = has_taps ? (from - tap * axis.dilation) / axis.step : 0;
         maps->depth *= taps;
