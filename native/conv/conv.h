@@ -102,8 +102,9 @@ BK_COLD inline Status require_transposed_extent(const ConvAxisArguments& a) {
     BK_TRY(require_at_least(a.in.name, a.in.value, 1));
     const int64_t extent = transposed_extent(a);
     if (extent >= 1 && extent + 2 * a.pad.value <= INT32_MAX) return Status::kOk;
-    return fail(Status::kInvalidProblem, "%s is %lld: the result would have an extent of %lld, must be in [1, 2^31 - 1 - 2 * %s]",
-                a.taps.name, static_cast<long long>(a.taps.value), static_cast<long long>(extent), a.pad.name);
+    return fail(Status::kInvalidProblem,
+                "%s is %lld: the result would have an extent of %lld, must be in [1, 2^31 - 1 - 2 * %s]", a.taps.name,
+                static_cast<long long>(a.taps.value), static_cast<long long>(extent), a.pad.name);
 }
 
 BK_COLD inline Status check_conv_transpose(int64_t batch, int64_t c_in, int64_t c_out, int64_t groups,
@@ -185,12 +186,20 @@ struct ConvTranspose2dArguments {
 
 private:
     ConvAxisArguments axis_h() const {
-        return {{"h_in", h_in},   {"kh", kh},                 {"stride_h", stride_h},
-                {"pad_h", pad_h}, {"dilation_h", dilation_h}, {"output_pad_h", output_pad_h}};
+        return {{"h_in", h_in},
+                {"kh", kh},
+                {"stride_h", stride_h},
+                {"pad_h", pad_h},
+                {"dilation_h", dilation_h},
+                {"output_pad_h", output_pad_h}};
     }
     ConvAxisArguments axis_w() const {
-        return {{"w_in", w_in},   {"kw", kw},                 {"stride_w", stride_w},
-                {"pad_w", pad_w}, {"dilation_w", dilation_w}, {"output_pad_w", output_pad_w}};
+        return {{"w_in", w_in},
+                {"kw", kw},
+                {"stride_w", stride_w},
+                {"pad_w", pad_w},
+                {"dilation_w", dilation_w},
+                {"output_pad_w", output_pad_w}};
     }
 };
 
@@ -203,16 +212,28 @@ struct ConvTranspose3dArguments {
 
 private:
     ConvAxisArguments axis_d() const {
-        return {{"d_in", d_in},   {"kd", kd},                 {"stride_d", stride_d},
-                {"pad_d", pad_d}, {"dilation_d", dilation_d}, {"output_pad_d", output_pad_d}};
+        return {{"d_in", d_in},
+                {"kd", kd},
+                {"stride_d", stride_d},
+                {"pad_d", pad_d},
+                {"dilation_d", dilation_d},
+                {"output_pad_d", output_pad_d}};
     }
     ConvAxisArguments axis_h() const {
-        return {{"h_in", h_in},   {"kh", kh},                 {"stride_h", stride_h},
-                {"pad_h", pad_h}, {"dilation_h", dilation_h}, {"output_pad_h", output_pad_h}};
+        return {{"h_in", h_in},
+                {"kh", kh},
+                {"stride_h", stride_h},
+                {"pad_h", pad_h},
+                {"dilation_h", dilation_h},
+                {"output_pad_h", output_pad_h}};
     }
     ConvAxisArguments axis_w() const {
-        return {{"w_in", w_in},   {"kw", kw},                 {"stride_w", stride_w},
-                {"pad_w", pad_w}, {"dilation_w", dilation_w}, {"output_pad_w", output_pad_w}};
+        return {{"w_in", w_in},
+                {"kw", kw},
+                {"stride_w", stride_w},
+                {"pad_w", pad_w},
+                {"dilation_w", dilation_w},
+                {"output_pad_w", output_pad_w}};
     }
 };
 

@@ -14,6 +14,10 @@
 
 namespace bk {
 
+// Whether direct kernels compute it: products of matrices would have few columns.
+constexpr int64_t kMostMultiplier = 8;
+inline bool is_direct(const ConvShape& s) { return s.is_depthwise() && s.group_out() <= kMostMultiplier; }
+
 // The type of the direct kernels, which have no tensor cores.
 template <class T>
 using direct_t = std::conditional_t<std::is_same_v<T, tf32>, float, T>;
@@ -45,7 +49,7 @@ Epilogue<T> offset_epilogue(Epilogue<T> e, int64_t elements) {
 template <class T>
 Status conv_forward(const Launch& launch, const ConvShape& s, const matmul_element_t<T>* x, const matmul_element_t<T>* w,
                     matmul_element_t<T>* y, const ConvEpilogue<T>& epilogue) {
-    if (s.is_depthwise())
+    if (is_direct(s))
         if (const TapSums sums = forward_sums(s); has_depthwise_sums(sums))
             return depthwise_sums<direct_t<T>>(launch, sums, x, w, direct_epilogue(epilogue, y, s.y.channel));
     if (is_pointwise(s)) {
@@ -59,7 +63,7 @@ Status conv_forward(const Launch& launch, const ConvShape& s, const matmul_eleme
 template <class T>
 Status conv_backward_data(const Launch& launch, const ConvShape& s, const matmul_element_t<T>* dy, const matmul_element_t<T>* w,
                           matmul_element_t<T>* dx, const ConvEpilogue<T>& epilogue) {
-    if (s.is_depthwise() && has_depthwise_phases(s))
+    if (is_direct(s) && has_depthwise_phases(s))
         return for_each_phase(s, [&](const DataPhase& phase) {
             const Epilogue<direct_t<T>> e = direct_epilogue(epilogue, dx, s.x.channel);
             return depthwise_sums<direct_t<T>>(launch, phase.sums, dy, w + phase.weight, offset_epilogue(e, phase.result));
@@ -80,30 +84,29 @@ Status conv_backward_filter(const Launch& launch, const ConvShape& s, const matm
     epilogue.alpha = alpha;
     epilogue.beta = beta;
     if (beta != 0) epilogue.c = dw;
-    if (s.is_depthwise())
-        return depthwise_filter<direct_t<T>>(launch, s, x, dy, direct_epilogue(epilogue, dw, s.w.outer));
+    if (is_direct(s)) return depthwise_filter<direct_t<T>>(launch, s, x, dy, direct_epilogue(epilogue, dw, s.w.outer));
     return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardFilter, x, nullptr, dy, dw, epilogue);
 }
 
 template <class T>
 size_t conv_workspace(const ConvShape& s, ConvDirection direction) {
-    if (s.is_depthwise()) {
+    if (is_direct(s)) {
         if (direction == ConvDirection::kBackwardFilter) return depthwise_filter_workspace<direct_t<T>>(s);
-        const bool is_direct =
+        const bool has_kernel =
             direction == ConvDirection::kForward ? has_depthwise_sums(forward_sums(s)) : has_depthwise_phases(s);
-        if (is_direct) return 0;
+        if (has_kernel) return 0;
     }
     return ConvWorkspace<T>::of(s, direction, true, nullptr).bytes;
 }
 
-#define BK_CONV(T)                                                                                                            \
-    template Status conv_forward<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*, const matmul_element_t<T>*,  \
-                                    matmul_element_t<T>*, const ConvEpilogue<T>&);                                            \
-    template Status conv_backward_data<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                        \
-                                          const matmul_element_t<T>*, matmul_element_t<T>*, const ConvEpilogue<T>&);          \
-    template Status conv_backward_filter<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                      \
-                                            const matmul_element_t<T>*, matmul_element_t<T>*, matmul_scalar_t<T>,             \
-                                            matmul_scalar_t<T>);                                                              \
+#define BK_CONV(T)                                                                                                           \
+    template Status conv_forward<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*, const matmul_element_t<T>*, \
+                                    matmul_element_t<T>*, const ConvEpilogue<T>&);                                           \
+    template Status conv_backward_data<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                       \
+                                          const matmul_element_t<T>*, matmul_element_t<T>*, const ConvEpilogue<T>&);         \
+    template Status conv_backward_filter<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                     \
+                                            const matmul_element_t<T>*, matmul_element_t<T>*, matmul_scalar_t<T>,            \
+                                            matmul_scalar_t<T>);                                                             \
     template size_t conv_workspace<T>(const ConvShape&, ConvDirection);
 
 }  // namespace bk

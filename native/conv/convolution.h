@@ -143,18 +143,27 @@ struct ConvOperands {
 
     BK_COLD Status x(Operand* at, const char* name, Role role, int64_t size) const {
         return locate_dense(at, name, role, size,
-                            {{"batch", s.batch}, {"channels", s.c_in}, {"depth", s.axis[0].in}, {"height", s.axis[1].in},
+                            {{"batch", s.batch},
+                             {"channels", s.c_in},
+                             {"depth", s.axis[0].in},
+                             {"height", s.axis[1].in},
                              {"width", s.axis[2].in}});
     }
     BK_COLD Status y(Operand* at, const char* name, Role role, int64_t size) const {
         return locate_dense(at, name, role, size,
-                            {{"batch", s.batch}, {"channels", s.c_out}, {"depth", s.axis[0].out}, {"height", s.axis[1].out},
+                            {{"batch", s.batch},
+                             {"channels", s.c_out},
+                             {"depth", s.axis[0].out},
+                             {"height", s.axis[1].out},
                              {"width", s.axis[2].out}});
     }
     BK_COLD Status w(Operand* at, const char* name, Role role, int64_t size) const {
         return locate_dense(at, name, role, size,
-                            {{"output channels", s.c_out}, {"input channels", s.group_in()}, {"depth", s.axis[0].taps},
-                             {"height", s.axis[1].taps}, {"width", s.axis[2].taps}});
+                            {{"output channels", s.c_out},
+                             {"input channels", s.group_in()},
+                             {"depth", s.axis[0].taps},
+                             {"height", s.axis[1].taps},
+                             {"width", s.axis[2].taps}});
     }
 };
 
@@ -277,9 +286,8 @@ struct ConvolutionBackwardFilter {
     Status check() const { return arguments().check(); }
     Work work() const { return all_or_none(filter_shape[0]); }
     size_t workspace_size() const {
-        const size_t of_filter = with_tf32<T>(allow_tf32 != 0, [&](auto tag) {
-            return conv_workspace<decltype(tag)>(shape(), ConvDirection::kBackwardFilter);
-        });
+        const size_t of_filter = with_tf32<T>(
+            allow_tf32 != 0, [&](auto tag) { return conv_workspace<decltype(tag)>(shape(), ConvDirection::kBackwardFilter); });
         return std::max(of_filter, reduce_workspace<SumReducer<T>, T>(bias_axes()));
     }
     Status locate_x(Operand* at, const char* name, Role role, int64_t size) const {
@@ -292,8 +300,7 @@ struct ConvolutionBackwardFilter {
         return ConvOperands{shape()}.w(at, name, role, size);
     }
     Status run(const T* x, const T* dy, T* dw, T* dbias, const Launch& launch) const {
-        if (dbias != nullptr)
-            BK_TRY(reduce(launch, bias_axes(), SumReducer<T>{false}, Outputs<T>{dbias}, Inputs<T>{dy}));
+        if (dbias != nullptr) BK_TRY(reduce(launch, bias_axes(), SumReducer<T>{false}, Outputs<T>{dbias}, Inputs<T>{dy}));
         if (dw == nullptr || shape().is_empty(ConvDirection::kBackwardFilter)) return Status::kOk;
         return with_tf32<T>(allow_tf32 != 0, [&](auto tag) {
             return conv_backward_filter<decltype(tag)>(launch, shape(), x, dy, dw, alpha, beta);

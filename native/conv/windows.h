@@ -19,8 +19,8 @@ struct Windows1d {
     int64_t rows() const { return int64_t{channels} * kl; }
     Status check() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"channels", channels}, {"l_in", l_in}, {"l_out", l_out}}));
-        return check_conv_axes({{{"l_in", l_in}, {"kl", kl}, {"stride_l", stride_l}, {"pad_l", pad_l},
-                                 {"dilation_l", dilation_l}, {}}});
+        return check_conv_axes(
+            {{{"l_in", l_in}, {"kl", kl}, {"stride_l", stride_l}, {"pad_l", pad_l}, {"dilation_l", dilation_l}, {}}});
     }
 };
 
@@ -61,8 +61,8 @@ struct Im2Col2d {
     int64_t rows() const { return int64_t{channels} * kh * kw; }
     int64_t columns() const { return int64_t{h_out} * w_out; }
     Status check() const {
-        BK_TRY(require_non_negative({{"batch", batch}, {"channels", channels}, {"h_in", h_in}, {"w_in", w_in}, {"h_out", h_out},
-                                     {"w_out", w_out}}));
+        BK_TRY(require_non_negative(
+            {{"batch", batch}, {"channels", channels}, {"h_in", h_in}, {"w_in", w_in}, {"h_out", h_out}, {"w_out", w_out}}));
         return check_conv_axes(
             {{{"h_in", h_in}, {"kh", kh}, {"stride_h", stride_h}, {"pad_h", pad_h}, {"dilation_h", dilation_h}, {}},
              {{"w_in", w_in}, {"kw", kw}, {"stride_w", stride_w}, {"pad_w", pad_w}, {"dilation_w", dilation_w}, {}}});

@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kFilterThreads, 2) depthwise_filter_kernel(con
     using C = compute_t<T>;
     BK_LAUNCH_SHARED(double, words);
     C* const partials = reinterpret_cast<C*>(words);
-    const int thread = static_cast<int>(threadIdx.x), vector = thread % p.vectors,
-              own_tap = thread / p.vectors % p.own_taps, slot = thread / p.vectors / p.own_taps;
+    const int thread = static_cast<int>(threadIdx.x), vector = thread % p.vectors, own_tap = thread / p.vectors % p.own_taps,
+              slot = thread / p.vectors / p.own_taps;
     int64_t block = blockIdx.x;
     const int64_t chunk = block % p.chunks;
     block /= p.chunks;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kFilterThreads, 2) depthwise_filter_kernel(con
     const int64_t tap_outer = filter_row / middle.taps, tap_middle = filter_row % middle.taps;
     const bool is_active = slot < p.slots && channel < p.channels && tap_block < p.tap_blocks;
 
-    const int first = static_cast<int>(first_tap), taps = static_cast<int>(last.taps), step = static_cast<int>(last.step),
+    const int first = static_cast<int>(first_tap), step = static_cast<int>(last.step),
               dilation = static_cast<int>(last.dilation), pad = static_cast<int>(last.pad);
     const unsigned extent = static_cast<unsigned>(last.in);
 
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(kFilterThreads, 2) depthwise_filter_kernel(con
             C inside[kFilterTaps][kLanes];
             const auto read = [&](int at, int64_t q, int tap) {
                 const int coordinate = static_cast<int>(q) * step + (first + tap) * dilation - pad;
-                const auto elements = load_if<kLanes>(static_cast<unsigned>(coordinate) < extent && first + tap < taps,
-                                                      x_row + coordinate * p.of_x.axis[2]);
+                const auto elements =
+                    load_if<kLanes>(static_cast<unsigned>(coordinate) < extent, x_row + coordinate * p.of_x.axis[2]);
 #pragma unroll
                 for (int lane = 0; lane < kLanes; ++lane) inside[at][lane] = static_cast<C>(widen_lane(elements, lane));
             };

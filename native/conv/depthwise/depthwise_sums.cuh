@@ -99,9 +99,8 @@ __global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const _
                 const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kLanes;
                 C inside[kResults][kLanes];
                 const auto read = [&](int slot_of, int coordinate) {
-                    const auto elements =
-                        load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
-                                        row + coordinate * p.along.source_stride);
+                    const auto elements = load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
+                                                          row + coordinate * p.along.source_stride);
 #pragma unroll
                     for (int lane = 0; lane < kLanes; ++lane)
                         inside[slot_of][lane] = static_cast<C>(widen_lane(elements, lane));
@@ -127,8 +126,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const _
                         for (int r = 0; r < kResults; ++r)
 #pragma unroll
                             for (int lane = 0; lane < kLanes; ++lane)
-                                sums[r][lane] =
-                                    math::fma(inside[(i + r) % kResults][lane], weight.lane[lane], sums[r][lane]);
+                                sums[r][lane] = math::fma(inside[(i + r) % kResults][lane], weight.lane[lane], sums[r][lane]);
                     }
                 }
             }
@@ -246,9 +244,9 @@ Status depthwise_sums(const Launch& launch, const TapSums& s, const T* source, c
     const auto is_aligned_axis = [](const TapAxis& a) {
         return (a.source_stride % kLanes == 0 || a.extent == 1) && (a.result_stride % kLanes == 0 || a.positions == 1);
     };
-    const bool has_vectors = s.inputs == 1 && s.outputs == 1 && s.source_c == 1 && s.result_c == 1 && p.channels % kLanes == 0 &&
-                             s.source_n % kLanes == 0 && s.result_n % kLanes == 0 && is_aligned(source, kVectorBytes) &&
-                             is_aligned(e.d, kVectorBytes) &&
+    const bool has_vectors = s.inputs == 1 && s.outputs == 1 && s.source_c == 1 && s.result_c == 1 &&
+                             p.channels % kLanes == 0 && s.source_n % kLanes == 0 && s.result_n % kLanes == 0 &&
+                             is_aligned(source, kVectorBytes) && is_aligned(e.d, kVectorBytes) &&
                              std::all_of(s.axis, s.axis + kTapAxes, is_aligned_axis);
     p.by_channels = has_vectors || s.source_c == 1;
     p.along_last = p.by_channels || s.axis[1].positions < kDepthwiseResults<1>;

@@ -31,8 +31,8 @@ struct GatheredOperand {
     IndexMap rows, k;
     int32_t extent[kConvAxes] = {INT32_MAX, INT32_MAX, INT32_MAX};
     // How elements are loaded where vectors do not serve both operands.
-    bool is_copied = false;           // vectors along k
-    bool rows_are_adjacent = false;   // in memory, and K elements are not
+    bool is_copied = false;          // vectors along k
+    bool rows_are_adjacent = false;  // in memory, and K elements are not
 
     void choose_order() {
         is_copied = has_vectors_along_k();
@@ -61,9 +61,9 @@ struct ConvPhaseAxis {
 };
 
 struct ConvPhases {
-    int64_t count = 1;          // of phases; with one, steps of 1, all taps are in it
-    bool is_phased = false;     // whether blocks adjust the maps
-    int64_t channels = 0;       // K elements of a tap
+    int64_t count = 1;                     // of phases; with one, steps of 1, all taps are in it
+    bool is_phased = false;                // whether blocks adjust the maps
+    int64_t channels = 0;                  // K elements of a tap
     int64_t along[kConvAxes] = {1, 1, 1};  // phases along each axis
     ConvPhaseAxis axis[kConvAxes];
 };
@@ -74,10 +74,10 @@ struct ConvGemm {
     int64_t m = 0, n = 0, k = 0, groups = 1;  // of a group; m of a phase, the largest
     GatheredOperand<E> a, b;
     ConvPhases phases;
-    IndexMap result;                // rows
-    int64_t result_group = 0;       // offset of a group's results, bar that of its channels
-    int64_t column_stride = 1;      // of the results
-    int64_t channels = 0;           // by which a group's channels are apart: columns of the bias
+    IndexMap result;            // rows
+    int64_t result_group = 0;   // offset of a group's results, bar that of its channels
+    int64_t column_stride = 1;  // of the results
+    int64_t channels = 0;       // by which a group's channels are apart: columns of the bias
     int32_t result_extent[kConvAxes] = {INT32_MAX, INT32_MAX, INT32_MAX};
 };
 
@@ -141,9 +141,9 @@ ConvGemm<T> forward_gemm(const ConvShape& s, const matmul_element_t<T>* x, const
     p.a = gathered_x(s, x, is_inner);
     p.b.data = w;
     p.b.group = s.group_out() * s.w.outer;
-    p.b.rows = IndexMap::line(p.n, s.w.outer);
+    p.b.rows = IndexMap::single(p.n, s.w.outer);
     p.b.k = taps_map(s, s.w.axis, s.group_in(), s.w.channel, is_inner);
-    if (s.w.outer == p.k) p.b.k = IndexMap::line(p.k, 1);  // K elements are in the order of memory
+    if (s.w.outer == p.k) p.b.k = IndexMap::single(p.k, 1);  // K elements are in the order of memory
     p.result = pixels_of_y(s);
     p.column_stride = s.y.channel;
     p.channels = s.group_out();
@@ -193,12 +193,12 @@ ConvGemm<T> backward_data_gemm(const ConvShape& s, const matmul_element_t<T>* dy
     p.a.rows = IndexMap::of(s.y.outer, pixels, s.y.axis, 1, 0);
     p.result = IndexMap::of(s.x.outer, pixels, of_x, 1, 0);
     const int64_t channels = s.group_out();
-    const auto taps = [&](const int64_t(&strides)[kConvAxes], int64_t channel) {
+    const auto taps = [&](const int64_t (&strides)[kConvAxes], int64_t channel) {
         return is_inner ? IndexMap::of(0, most, strides, channels, channel) : IndexMap::of(channel, most, strides, 1, 0);
     };
     p.a.k = taps(of_y, s.y.channel);
     p.b.k = taps(of_w, s.w.outer);
-    p.b.rows = IndexMap::line(p.n, s.w.channel);
+    p.b.rows = IndexMap::single(p.n, s.w.channel);
     for (int d = 0; d < kConvAxes; ++d) {
         const ConvAxis& axis = s.axis[d];
         p.a.rows.step[d] = pixels[d] > 1 ? 1 : 0;
@@ -220,12 +220,12 @@ ConvGemm<T> backward_filter_gemm(const ConvShape& s, const matmul_element_t<T>* 
     p.groups = s.groups;
     p.a.data = dy;
     p.a.group = s.group_out() * s.y.channel;
-    p.a.rows = IndexMap::line(p.m, s.y.channel);
+    p.a.rows = IndexMap::single(p.m, s.y.channel);
     p.a.k = pixels_of_y(s);
     p.b = of_x;
     p.b.rows = of_x.k;
     p.b.k = of_x.rows;
-    p.result = IndexMap::line(p.m, s.w.outer);
+    p.result = IndexMap::single(p.m, s.w.outer);
     p.result_group = s.group_out() * s.w.outer;
     return p;
 }

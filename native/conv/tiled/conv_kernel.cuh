@@ -20,7 +20,7 @@ namespace bk {
 
 // What a block adjusts for its phase, in shared memory.
 struct ConvBlockMaps {
-    IndexMap a, b;                                    // along k
+    IndexMap a, b;                                          // along k
     int32_t row_shift[kConvAxes], result_shift[kConvAxes];  // coordinates of row 0
     int64_t row_offset, result_offset, depth;
 };
@@ -28,33 +28,33 @@ struct ConvBlockMaps {
 // Shared memory of a block in bytes: stages, two tables for each operand, the maps, and the offsets of staged rows.
 template <class E, int kSide, LoadMode kModeA, LoadMode kModeB>
 constexpr unsigned kConvBytes =
-    kMatmulBytes<kSide> +
-    2 * (kGatherEntries<E, kModeA> + kGatherEntries<E, kModeB>)*static_cast<int>(sizeof(IndexPosition)) +
+    kMatmulBytes<kSide> + 2 * (kGatherEntries<E, kModeA> + kGatherEntries<E, kModeB>)*static_cast<int>(sizeof(IndexPosition)) +
     static_cast<int>(sizeof(ConvBlockMaps)) + 32 * static_cast<int>(sizeof(int64_t));
 
-// Sets the maps of the phase with number `phase`; by one thread, behind a copy of the maps along k.
-BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, int64_t phase) {
+// Sets the maps of the phase with number `phase`; by one thread, behind a copy of the maps along k. Coordinates fit 32 bits.
+BK_DEVICE void set_phase(ConvBlockMaps* maps, const ConvPhases& phases, uint32_t phase) {
     maps->depth = phases.channels;
     for (int d = kConvAxes; d-- > 0;) {
         const ConvPhaseAxis& axis = phases.axis[d];
-        const int64_t count = phases.along[d], first = phase % count;
+        const uint32_t count = static_cast<uint32_t>(phases.along[d]);
+        const int32_t first = static_cast<int32_t>(phase % count), from = first + axis.pad, remainder = from % axis.step;
         phase /= count;
-        const int64_t remainder = (first + axis.pad) % axis.step;
-        int64_t tap = 0;  // the first one of the phase
-        while (tap < axis.tap_step && tap * axis.dilation % axis.step != remainder) ++tap;
+        int32_t tap = 0, reached = 0;  // the first tap of the phase, and tap * dilation mod step
+        while (tap < axis.tap_step && reached != remainder) {
+            ++tap;
+            reached = static_cast<int32_t>((int64_t{reached} + axis.dilation) % axis.step);
+        }
         const bool has_taps = tap < axis.tap_step && tap < axis.taps;
-        const int64_t taps = has_taps ? (axis.taps - 1 - tap) / axis.tap_step + 1 : 0;
-        const int64_t begin = has_taps ? (first + axis.pad - tap * axis.dilation) / axis.step : 0;
+        const int32_t taps = has_taps ? (axis.taps - 1 - tap) / axis.tap_step + 1 : 0;
+        const int32_t begin = has_taps ? (from - tap * axis.dilation) / axis.step : 0;
         maps->depth *= taps;
         maps->a.extent[d] = maps->b.extent[d] = taps == axis.most ? axis.count : axis.count_less;
-        maps->row_shift[d] = static_cast<int32_t>(begin);
+        maps->row_shift[d] = begin;
         maps->row_offset += begin * axis.y_stride;
         maps->b.base += tap * axis.w_stride;
-        maps->result_shift[d] = static_cast<int32_t>(first);
+        maps->result_shift[d] = first;
         maps->result_offset += first * axis.x_stride;
     }
-    maps->a.set_plane();
-    maps->b.set_plane();
 }
 
 // f32 by FMA: the results of a lane are those that it has of mma.
@@ -86,8 +86,8 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
             if constexpr (kBIsMnMajor) {
 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    const auto pair = load<2>(
-                        reinterpret_cast<const float*>(mn_major_element<float, kSide>(b_tile, 4 * vector + v, c)));
+                    const auto pair =
+                        load<2>(reinterpret_cast<const float*>(mn_major_element<float, kSide>(b_tile, 4 * vector + v, c)));
                     b[0][v] = pair.lane[0];
                     b[1][v] = pair.lane[1];
                 }
@@ -114,10 +114,10 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
 
 // Resident blocks that registers must allow.
 template <class T, int kSide, LoadMode kMode>
-constexpr int kConvBlocks = kSide == 128                          ? 1
-                            : sizeof(matmul_element_t<T>) == 8    ? 2
-                            : kMode == LoadMode::kElements        ? 3
-                                                                  : 4;
+constexpr int kConvBlocks = kSide == 128                                                       ? 1
+                            : sizeof(matmul_element_t<T>) == 8                                 ? 2
+                            : kMode == LoadMode::kElements || sizeof(matmul_element_t<T>) == 4 ? 3
+                                                                                               : 4;
 
 template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
 __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>))
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>
         for (int d = 0; d < kConvAxes; ++d) maps->row_shift[d] = maps->result_shift[d] = 0;
         maps->row_offset = maps->result_offset = 0;
         maps->depth = p.k;
-        if (p.phases.is_phased) set_phase(maps, p.phases, phase);
+        if (p.phases.is_phased) set_phase(maps, p.phases, static_cast<uint32_t>(phase));
     }
     __syncthreads();
     coord.k_begin = coord.slice * split.slice_k;
@@ -161,10 +161,12 @@ __global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>
     const int tiles = static_cast<int>((coord.k_extent + kDepth - 1) / kDepth);
 
     constexpr int32_t kNoShift[kConvAxes] = {0, 0, 0};
-    const GatherLoader<E, kSide, kModeA> a_loader(p.a, p.a.data + coord.matrix * p.a.group, maps->row_offset, maps->row_shift,
-                                                  coord.row, p.m, thread);
-    const GatherLoader<E, kSide, kModeB> b_loader(p.b, p.b.data + coord.matrix * p.b.group, 0, kNoShift, coord.column, p.n,
-                                                  thread);
+    // The operand of x or y's pixels has coordinates: A, but in a gradient of w B.
+    constexpr bool kIsFilter = kModeA == LoadMode::kMnMajor, kIsPlainB = kModeB != LoadMode::kElements && !kIsFilter;
+    const GatherLoader<E, kSide, kModeA, kIsFilter> a_loader(p.a, p.a.data + coord.matrix * p.a.group, maps->row_offset,
+                                                             maps->row_shift, coord.row, p.m, thread);
+    const GatherLoader<E, kSide, kModeB, kIsPlainB> b_loader(p.b, p.b.data + coord.matrix * p.b.group, 0, kNoShift,
+                                                             coord.column, p.n, thread);
     const auto write_tables = [&](int tile) {
         const int64_t first = coord.k_begin + tile * kDepth;
         if (tile >= tiles) return;

@@ -28,8 +28,9 @@ BK_DEVICE void write_gather_table(IndexPosition* table, const IndexMap& map, int
     }
 }
 
-// A thread's share of loading tiles: kRows rows of A or columns of B by 64 bytes along k.
-template <class E, int kRows, LoadMode kMode>
+// A thread's share of loading tiles: kRows rows of A or columns of B by 64 bytes along k. Positions of a plain operand have
+// no coordinates but kOutside.
+template <class E, int kRows, LoadMode kMode, bool kIsPlain>
 class GatherLoader {
     static constexpr int kSize = static_cast<int>(sizeof(E)), kLanes = kCopyBytes / kSize;
     static constexpr int kVectors =
@@ -90,6 +91,7 @@ private:
     }
 
     BK_DEVICE bool is_inside(const IndexPosition& row, const IndexPosition& k) const {
+        if constexpr (kIsPlain) return (row.at[0] | k.at[1]) >= 0;
         bool is_inside = true;
 #pragma unroll
         for (int d = 0; d < kConvAxes; ++d)

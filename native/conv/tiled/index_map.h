@@ -25,47 +25,43 @@ constexpr int32_t kOutside = INT32_MIN;
 
 struct IndexMap {
     FastDiv<uint32_t> extent[4];           // of depth, height, width, inner
-    int64_t plane = 1;                     // height * width * inner, below 2^31
     int64_t stride[5] = {};                // of the five axes
     int64_t base = 0;                      // offset of index 0
     int32_t step[kConvAxes] = {};          // coordinates are first + index * step
     int32_t first[kConvAxes] = {0, 0, 0};  // of index 0
 
     BK_HD IndexPosition locate(int64_t index) const {
-        int64_t planes = 0;
-        uint32_t local = 0;
-        if (index <= INT32_MAX) {
-            local = static_cast<uint32_t>(index);
-        } else {
-            planes = index / plane;
-            local = static_cast<uint32_t>(index - planes * plane);
+        if (index > INT32_MAX) return locate_far(index);
+        const DivMod<uint32_t> in = extent[3](static_cast<uint32_t>(index)), w = extent[2](in.quotient),
+                               h = extent[1](w.quotient), d = extent[0](h.quotient);
+        return position(d.quotient, {d.remainder, h.remainder, w.remainder}, in.remainder);
+    }
+
+    // Position of the index with these parts.
+    BK_HD IndexPosition position(int64_t outer, const uint32_t (&middle)[kConvAxes], int64_t inner) const {
+        IndexPosition found;
+        found.offset = base + outer * stride[0] + inner * stride[4];
+        for (int d = 0; d < kConvAxes; ++d) {
+            found.offset += int64_t{middle[d]} * stride[1 + d];
+            found.at[d] = first[d] + static_cast<int32_t>(middle[d]) * step[d];
         }
-        const DivMod<uint32_t> in = extent[3](local), w = extent[2](in.quotient), h = extent[1](w.quotient);
-        planes += h.quotient;
-        int64_t outer = 0, d = 0;
-        if (planes <= INT32_MAX) {
-            const DivMod<uint32_t> split = extent[0](static_cast<uint32_t>(planes));
-            outer = split.quotient;
-            d = split.remainder;
-        } else {
-            outer = planes / static_cast<int64_t>(extent[0].divisor());
-            d = planes - outer * static_cast<int64_t>(extent[0].divisor());
+        found.unused = 0;
+        return found;
+    }
+    BK_HD IndexPosition locate_far(int64_t index) const {
+        uint32_t part[4];
+        for (int a = 4; a-- > 0;) {
+            const int64_t divisor = static_cast<int64_t>(extent[a].divisor()), quotient = index / divisor;
+            part[a] = static_cast<uint32_t>(index - quotient * divisor);
+            index = quotient;
         }
-        IndexPosition position;
-        position.offset = base + outer * stride[0] + d * stride[1] + int64_t{h.remainder} * stride[2] +
-                          int64_t{w.remainder} * stride[3] + int64_t{in.remainder} * stride[4];
-        position.at[0] = first[0] + static_cast<int32_t>(d) * step[0];
-        position.at[1] = first[1] + static_cast<int32_t>(h.remainder) * step[1];
-        position.at[2] = first[2] + static_cast<int32_t>(w.remainder) * step[2];
-        position.unused = 0;
-        return position;
+        return position(index, {part[0], part[1], part[2]}, part[3]);
     }
 
     // Indices 0, 1, 2 ... of a single axis.
-    static IndexMap line(int64_t count, int64_t step_of_one) {
+    static IndexMap single(int64_t count, int64_t step_of_one) {
         IndexMap map;
         map.extent[3] = FastDiv<uint32_t>(count);
-        map.plane = count > 0 ? count : 1;
         map.stride[4] = step_of_one;
         return map;
     }
@@ -81,14 +77,8 @@ struct IndexMap {
         map.extent[3] = FastDiv<uint32_t>(inner);
         map.stride[0] = outer_stride;
         map.stride[4] = inner > 1 ? inner_stride : 0;
-        map.set_plane();
         return map;
     }
-    BK_HD void set_plane() {
-        plane = static_cast<int64_t>(extent[1].divisor()) * static_cast<int64_t>(extent[2].divisor()) *
-                static_cast<int64_t>(extent[3].divisor());
-    }
-
     // Merges the middle axes into the inner one where their memory is contiguous; of a map without coordinates.
     IndexMap merged() const {
         IndexMap map = *this;
@@ -105,7 +95,6 @@ struct IndexMap {
         }
         map.extent[3] = FastDiv<uint32_t>(inner);
         map.stride[4] = step_of_one;
-        map.set_plane();
         return map;
     }
 

@@ -57,9 +57,9 @@ Status launch_conv_vectors(const Launch& launch, const ConvGemm<T>& p, const Con
     return Status::kInternal;
 }
 
-// Whether a GEMM may have 128-wide tiles: FMA, f64 and promoted integers fill the registers with small ones.
+// Whether a GEMM may have 128-wide tiles: FMA, TF32 and f64 fill the registers with small ones.
 template <class T>
-constexpr bool kHasLargeConvTiles = kHasLargeTiles<T> && !std::is_same_v<T, float>;
+constexpr bool kHasLargeConvTiles = sizeof(matmul_element_t<T>) <= 2;
 
 template <class T>
 Status launch_conv(const Launch& launch, ConvGemm<T> p, const ConvStore<T>& to, const SplitKOf<T>& split) {
@@ -116,7 +116,7 @@ int64_t result_pitch(const ConvGemm<T>& p) {
     return p.m == inner || p.result.stride[0] == inner * p.result.stride[4] ? p.result.stride[4] : 0;
 }
 
-// Slices of K, if their sums have a place: of the gradient of w, and of a convolution without groups.
+// Slices of K, if their sums can be stored: those of the gradient of w, and of a convolution without groups.
 template <class T>
 SplitKOf<T> conv_split(const ConvGemm<T>& p) {
     if (kIsConvSums<T> || result_pitch(p) == 0 || (p.channels != 0 && p.groups > 1)) return {};
@@ -165,8 +165,8 @@ struct ConvWorkspace {
         ConvWorkspace own;
         ConvGemm<T> p = conv_gemm<T>(s, direction, nullptr, nullptr, nullptr);
         int64_t work = 0;
-        const bool is_large = __builtin_mul_overflow(s.batch * s.outputs(), s.c_out * s.group_in() * s.taps(), &work) ||
-                              work >= kMinPackedWork;
+        const bool is_large =
+            __builtin_mul_overflow(s.batch * s.outputs(), s.c_out * s.group_in() * s.taps(), &work) || work >= kMinPackedWork;
         own.packs = kPacksConv<T> && may_pack && is_large && conv_modes(p) == ConvModes::kElements;
         Carver carver(base);
         if (own.packs) {

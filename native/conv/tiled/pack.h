@@ -16,7 +16,7 @@
 namespace bk {
 
 struct PackedConv {
-    ConvShape shape;  // with padded channels and the strides of the copies
+    ConvShape shape;              // with padded channels and the strides of the copies
     int64_t x = 0, y = 0, w = 0;  // elements of the copies
 
     // Pads the channels of a group to multiples of `lanes`.
@@ -35,7 +35,8 @@ struct PackedConv {
 };
 
 // Appends the three spatial axes.
-inline void append_axes(CopyLayout* layout, const int64_t (&extent)[kConvAxes], const ConvStrides& to, const ConvStrides& from) {
+inline void append_axes(CopyLayout* layout, const int64_t (&extent)[kConvAxes], const ConvStrides& to,
+                        const ConvStrides& from) {
     for (int d = 0; d < kConvAxes; ++d) layout->append(extent[d], {to.axis[d], from.axis[d]});
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution of ResNet-50, UNet, video, ConvNeXt and causal sequences: three directions, channels last but where it says.
+"""Convolution of ResNet-50, UNet, video, ConvNeXt and causal sequences: three directions, channels last by default.
 
 Peers are PyTorch's convolutions, cuDNN on a GPU and oneDNN on a CPU, on the same memory order.
 """
