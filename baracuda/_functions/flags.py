@@ -6,8 +6,8 @@ from __future__ import annotations
 FLAGS = frozenset(
     """
     aligns_ends allow_tf32 are_probabilities by_blocks channels_last descending equal_nan full_flag hard
-    include_last_offset include_self invert is_alpha is_base2 is_batch_invariant is_causal is_half keepdims largest layout log_input_flag
-    log_target_flag normalize powers_of_two renormalize reverse right scale_grad_by_freq sorted
-    swap_flag tokens_first zero_infinity
+    include_last_offset include_self invert is_alpha is_base2 is_batch_invariant is_causal is_half keepdims
+    largest layout log_input_flag log_target_flag normalize powers_of_two renormalize reverse right
+    scale_grad_by_freq sorted swap_flag tokens_first zero_infinity
     """.split()
 )

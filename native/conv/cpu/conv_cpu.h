@@ -56,7 +56,7 @@ bool sum_direct(const TapSumProblem<T, T, Store>& p) {
         (void)DepthwisePixels<T, Store, kBytes>::run(p);
         return true;
     }
-    if (PlaneBlocks<compute_t<T>>(s).width == 0) return false;
+    if (s.taps() > PlaneTaps<compute_t<T>>::kMost || PlaneBlocks<compute_t<T>>(s).width == 0) return false;
     (void)DepthwisePlanes<T, Store, kBytes>::run(p);
     return true;
 }

@@ -17,6 +17,7 @@ namespace bk {
 struct TapRange {
     int64_t begin, end;
 
+    BK_HD TapRange(int64_t first, int64_t last) : begin(first), end(last) {}
     BK_HD TapRange(const TapAxis& a, int64_t q) {
         const int64_t at = a.first + q * a.step;
         begin = 0, end = a.taps;
@@ -24,7 +25,6 @@ struct TapRange {
         while (end > begin && !is_inside(a, at + (end - 1) * a.tap_step)) --end;
     }
     static BK_HD bool is_inside(const TapAxis& a, int64_t at) { return at >= 0 && at < a.extent; }
-    BK_HD bool is_whole(const TapAxis& a) const { return begin == 0 && end == a.taps; }
 };
 
 // Adjacent elements as a vector of the compute type.
@@ -59,6 +59,8 @@ struct DepthwisePixels {
     using Chunks = PixelChunks<S, kBytes>;
     typedef S Vector __attribute__((vector_size(kBytes), aligned(alignof(S)), may_alias));
     static constexpr int kLanes = Chunks::kLanes;
+    static constexpr int64_t kWidth = 64;                                     // channels that are summed together
+    static constexpr int64_t kSums = 8192 / static_cast<int64_t>(sizeof(S));  // of kWidth channels at several positions
 
     static Status run(const Problem& problem) {
         const TapSums& p = problem.shape;
@@ -93,68 +95,102 @@ struct DepthwisePixels {
         }
     }
 
-    // A row of results, kAtOnce interior ones at a time.
+    // A row of results. Interior ones are computed in groups, which share weights; those at the edges one by one.
     static void run_row(const Problem& problem, const S* weights, int64_t first, int64_t count, int64_t length, int64_t row) {
-        constexpr int kAtOnce = 4;
         const TapSums& p = problem.shape;
-        PositionCursor at(p, row * p.axis[2].positions);
+        const TapAxis& w = p.axis[2];
+        PositionCursor at(p, row * w.positions);
         const TapRange d(p.axis[0], at.q[0]), h(p.axis[1], at.q[1]);
-        alignas(64) S sums[kAtOnce * 64];
-        for (int64_t q = 0; q < p.axis[2].positions;) {
-            const TapRange w(p.axis[2], q);
-            const bool is_group = q + kAtOnce <= p.axis[2].positions && w.is_whole(p.axis[2]) &&
-                                  TapRange(p.axis[2], q + kAtOnce - 1).is_whole(p.axis[2]);
-            const int64_t at_once = is_group ? kAtOnce : 1;
-            at.q[2] = q;
-            const T* const source = problem.source + at.source(p) + first;
-            for (int64_t c = 0; c < count; c += 64) {
-                const int64_t width = std::min<int64_t>(count - c, 64);
-                run_fused<kBytes>([&] {
-                    if (is_group)
-                        sum_channels<kAtOnce>(p, source + c, weights + c, length, width, d, h, w, sums);
-                    else
-                        sum_channels<1>(p, source + c, weights + c, length, width, d, h, w, sums);
-                });
+        alignas(64) S sums[kSums];
+        const int64_t most = std::max<int64_t>(kSums / kWidth, 1);
+        for (int64_t c = 0; c < count; c += kWidth) {
+            const int64_t width = std::min(count - c, kWidth), channel = first + c;
+            for (at.q[2] = 0; at.q[2] < w.positions;) {
+                const int64_t positions = std::min(w.positions - at.q[2], most);
+                const T* const source = problem.source + at.source(p) + channel;
+                run_fused<kBytes>(
+                    [&] { sum_positions(p, source, weights + c, length, width, d, h, at.q[2], positions, sums); });
                 run_unfused<kBytes>([&] {
-                    for (int64_t x = 0; x < at_once; ++x)
-                        problem.results.template of_position<64>(
-                            sums + x * 64, first + c, width,
-                            at.result(p) + x * p.axis[2].result_stride + (first + c) * p.result_c, p.result_c);
+                    for (int64_t x = 0; x < positions; ++x)
+                        problem.results.template of_position<kWidth>(sums + x * kWidth, channel, width,
+                                                                     at.result(p) + x * w.result_stride + channel * p.result_c,
+                                                                     p.result_c);
                 });
+                at.q[2] += positions;
             }
-            q += at_once;
         }
     }
 
-    template <int kAtOnce>
+    static BK_HD void sum_positions(const TapSums& p, const T* source, const S* weights, int64_t length, int64_t count,
+                                    const TapRange& d, const TapRange& h, int64_t first, int64_t positions, S* sums) {
+        const TapAxis& w = p.axis[2];
+        const int64_t step = w.step * w.source_stride;
+        const int64_t reach = (w.taps - 1) * w.tap_step, low = w.first + std::min<int64_t>(reach, 0);
+        const int64_t high = w.first + std::max<int64_t>(reach, 0);
+        // Interior positions have all taps inside: low + q * step >= 0 and high + q * step < extent.
+        const int64_t begin = std::clamp<int64_t>((low < 0 ? ceil_div(-low, w.step) : 0) - first, 0, positions);
+        const int64_t end =
+            std::clamp<int64_t>((w.extent > high ? (w.extent - 1 - high) / w.step + 1 : 0) - first, begin, positions);
+        const auto edge = [&](int64_t x) BK_INLINED {
+            const TapRange taps(w, first + x);
+            sum_channels<1, 4>(p, source + x * step, weights, length, count, d, h, taps, sums + x * kWidth);
+        };
+        for (int64_t x = 0; x < begin; ++x) edge(x);
+        const TapRange whole(0, w.taps);
+        int64_t x = begin;
+        for (; x + 8 <= end; x += 8)
+            sum_channels<8, 1>(p, source + x * step, weights, length, count, d, h, whole, sums + x * kWidth);
+        for (; x + 4 <= end; x += 4)
+            sum_channels<4, 1>(p, source + x * step, weights, length, count, d, h, whole, sums + x * kWidth);
+        for (; x < positions; ++x) edge(x);
+    }
+
+    // Sums of kPositions positions, kVectors vectors of channels at a time.
+    template <int kPositions, int kVectors>
     static BK_HD void sum_channels(const TapSums& p, const T* source, const S* weights, int64_t length, int64_t count,
                                    const TapRange& d, const TapRange& h, const TapRange& w, S* sums) {
+        int64_t c = 0;
+        for (; c + kVectors * kLanes <= count; c += kVectors * kLanes)
+            sum_vectors<kPositions, kVectors>(p, source + c, weights + c, length, d, h, w, kLanes, sums + c);
+        for (; c < count; c += kLanes)
+            sum_vectors<kPositions, 1>(p, source + c, weights + c, length, d, h, w, std::min<int64_t>(count - c, kLanes),
+                                       sums + c);
+    }
+
+    template <int kPositions, int kVectors>
+    static BK_HD void sum_vectors(const TapSums& p, const T* source, const S* weights, int64_t length, const TapRange& d,
+                                  const TapRange& h, const TapRange& w, int64_t lanes, S* sums) {
         BK_FUSE_PRODUCTS
         const int64_t step = p.axis[2].step * p.axis[2].source_stride, next = p.axis[2].tap_step * p.axis[2].source_stride;
-        for (int64_t c = 0; c < count; c += kLanes) {
-            Vector sum[kAtOnce] = {};
-            const bool is_whole = c + kLanes <= count;
-            for (int64_t t0 = d.begin; t0 < d.end; ++t0)
-                for (int64_t t1 = h.begin; t1 < h.end; ++t1) {
-                    const T* from = source + c + t0 * p.axis[0].tap_step * p.axis[0].source_stride +
-                                    t1 * p.axis[1].tap_step * p.axis[1].source_stride + w.begin * next;
-                    const S* factor = weights + ((t0 * p.axis[1].taps + t1) * p.axis[2].taps + w.begin) * length + c;
-                    for (int64_t t2 = w.begin; t2 < w.end; ++t2, from += next, factor += length) {
-                        const Vector own = *reinterpret_cast<const Vector*>(factor);
-                        if (is_whole) {
+        Vector sum[kPositions][kVectors] = {};
+        for (int64_t t0 = d.begin; t0 < d.end; ++t0)
+            for (int64_t t1 = h.begin; t1 < h.end; ++t1) {
+                const T* from = source + t0 * p.axis[0].tap_step * p.axis[0].source_stride +
+                                t1 * p.axis[1].tap_step * p.axis[1].source_stride + w.begin * next;
+                const S* factor = weights + ((t0 * p.axis[1].taps + t1) * p.axis[2].taps + w.begin) * length;
+                for (int64_t t2 = w.begin; t2 < w.end; ++t2, from += next, factor += length) {
+                    if (lanes == kLanes) {
 #pragma GCC unroll 4
-                            for (int x = 0; x < kAtOnce; ++x) sum[x] += own * load_channels<Vector, kLanes>(from + x * step);
-                        } else {
-                            for (int x = 0; x < kAtOnce; ++x) {
-                                T last[kLanes] = {};
-                                for (int64_t lane = 0; lane < count - c; ++lane) last[lane] = from[x * step + lane];
-                                sum[x] += own * load_channels<Vector, kLanes>(last);
-                            }
+                        for (int v = 0; v < kVectors; ++v) {
+                            const Vector own = *reinterpret_cast<const Vector*>(factor + v * kLanes);
+#pragma GCC unroll 8
+                            for (int x = 0; x < kPositions; ++x)
+                                sum[x][v] += own * load_channels<Vector, kLanes>(from + x * step + v * kLanes);
+                        }
+                    } else {
+                        const Vector own = *reinterpret_cast<const Vector*>(factor);
+                        for (int x = 0; x < kPositions; ++x) {
+                            T last[kLanes] = {};
+                            for (int64_t lane = 0; lane < lanes; ++lane) last[lane] = from[x * step + lane];
+                            sum[x][0] += own * load_channels<Vector, kLanes>(last);
                         }
                     }
                 }
-            for (int x = 0; x < kAtOnce; ++x) *reinterpret_cast<Vector*>(sums + x * 64 + c) = sum[x];
-        }
+            }
+#pragma GCC unroll 8
+        for (int x = 0; x < kPositions; ++x)
+#pragma GCC unroll 4
+            for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Vector*>(sums + x * kWidth + v * kLanes) = sum[x][v];
     }
 };
 

@@ -87,13 +87,30 @@ BK_HD void load_planes(const TapSums& p, const PlaneBlocks<S>& blocks, const T* 
     }
 }
 
-// Offset in scratch of what tap (t0, t1, t2) reads for the first result.
+// Offsets in scratch of what each tap reads for the first result.
 template <class S>
-BK_HD int64_t tap_offset(const TapSums& p, const PlaneBlocks<S>& blocks, int64_t t0, int64_t t1, int64_t t2) {
-    const TapAxis &h = p.axis[1], &w = p.axis[2];
-    const int64_t row = t0 * blocks.rows + (h.tap_step < 0 ? (t1 - (h.taps - 1)) * h.tap_step : t1 * h.tap_step);
-    const int64_t shift = w.tap_step < 0 ? (t2 - (w.taps - 1)) * w.tap_step : t2 * w.tap_step;
-    return (row * w.step + shift % w.step) * blocks.pitch + shift / w.step;
+struct PlaneTaps {
+    static constexpr int64_t kMost = 256;
+    int64_t count = 0;
+    int32_t offset[kMost];
+
+    PlaneTaps(const TapSums& p, const PlaneBlocks<S>& blocks) {
+        const TapAxis &h = p.axis[1], &w = p.axis[2];
+        TapCursor tap(p, 0, false);
+        for (const int64_t all = p.taps(); count < all; tap.next_tap(p)) {
+            const int64_t row = tap.t[0] * blocks.rows + shifted(h, tap.t[1]), shift = shifted(w, tap.t[2]);
+            offset[count++] = static_cast<int32_t>((row * w.step + shift % w.step) * blocks.pitch + shift / w.step);
+        }
+    }
+    // Coordinate of a tap relative to the first one that a window reads.
+    static int64_t shifted(const TapAxis& a, int64_t t) { return (a.tap_step < 0 ? t - (a.taps - 1) : t) * a.tap_step; }
+};
+
+// The weights of a channel in the compute type, in the order of the taps.
+template <class T, class S>
+BK_HD void load_taps(const TapSums& p, const T* weight, S* to) {
+    TapCursor tap(p, 0, false);
+    for (int64_t t = 0, all = p.taps(); t < all; ++t, tap.next_tap(p)) to[t] = static_cast<S>(widen(weight[tap.weight(p)]));
 }
 
 template <class T, class Store, int kBytes>
@@ -106,67 +123,68 @@ struct DepthwisePlanes {
 
     // kRows rows of kVectors vectors of sums, `pitch` apart; rows of the scratch are `step` elements apart.
     template <int kRows, int kVectors>
-    static BK_HD void sum_taps(const TapSums& p, const Blocks& blocks, const S* scratch, int64_t step, const T* weight, S* sums,
+    static BK_HD void sum_taps(const PlaneTaps<S>& taps, const S* weights, const S* scratch, int64_t step, S* sums,
                                int64_t pitch) {
         BK_FUSE_PRODUCTS
         Vector sum[kRows][kVectors] = {};
-        for (int64_t t0 = 0; t0 < p.axis[0].taps; ++t0)
-            for (int64_t t1 = 0; t1 < p.axis[1].taps; ++t1) {
-                const T* const weights = weight + t0 * p.axis[0].weight_stride + t1 * p.axis[1].weight_stride;
-                for (int64_t t2 = 0; t2 < p.axis[2].taps; ++t2) {
-                    const S factor = static_cast<S>(widen(weights[t2 * p.axis[2].weight_stride]));
-                    const S* const from = scratch + tap_offset(p, blocks, t0, t1, t2);
+        for (int64_t t = 0; t < taps.count; ++t) {
+            const S factor = weights[t];
+            const S* const from = scratch + taps.offset[t];
+#pragma GCC unroll 8
+            for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-                    for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-                        for (int v = 0; v < kVectors; ++v)
-                            sum[r][v] += factor * *reinterpret_cast<const Vector*>(from + r * step + v * kLanes);
-                }
-            }
-#pragma GCC unroll 4
+                for (int v = 0; v < kVectors; ++v)
+                    sum[r][v] += factor * *reinterpret_cast<const Vector*>(from + r * step + v * kLanes);
+        }
+#pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
             for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Vector*>(sums + r * pitch + v * kLanes) = sum[r][v];
     }
+    // All rows of a strip of kVectors vectors; the last group of rows overlaps the one before.
+    template <int kRows, int kVectors>
+    static BK_HD void sum_strip(const PlaneTaps<S>& taps, const S* weights, const S* scratch, int64_t step, int64_t height,
+                                S* sums, int64_t pitch) {
+        if (height < kRows) {
+            for (int64_t r = 0; r < height; ++r)
+                sum_taps<1, kVectors>(taps, weights, scratch + r * step, step, sums + r * pitch, pitch);
+            return;
+        }
+        for (int64_t r = 0; r < height; r += kRows) {
+            const int64_t first = std::min(r, height - kRows);
+            sum_taps<kRows, kVectors>(taps, weights, scratch + first * step, step, sums + first * pitch, pitch);
+        }
+    }
 
-    static BK_HD void sum_block(const TapSums& p, const Blocks& blocks, const S* scratch, int64_t height, int64_t width,
-                                const T* weight, S* sums) {
+    static BK_HD void sum_block(const TapSums& p, const Blocks& blocks, const PlaneTaps<S>& taps, const S* weights,
+                                const S* scratch, int64_t height, int64_t width, S* sums) {
         const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, pitch = blocks.padded_width();
-        int64_t r = 0;
-        if (width <= kLanes)
-            for (; r + 4 <= height; r += 4)
-                sum_taps<4, 1>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
-        else if (width <= 2 * kLanes)
-            for (; r + 2 <= height; r += 2)
-                sum_taps<2, 2>(p, blocks, scratch + r * step, step, weight, sums + r * pitch, pitch);
-        for (; r < height; ++r)
-            for (int64_t x = 0; x < width; x += 4 * kLanes)
-                sum_taps<1, 4>(p, blocks, scratch + r * step + x, step, weight, sums + r * pitch + x, pitch);
+        if (width <= kLanes) return sum_strip<6, 1>(taps, weights, scratch, step, height, sums, pitch);
+        if (width <= 2 * kLanes) return sum_strip<4, 2>(taps, weights, scratch, step, height, sums, pitch);
+        for (int64_t x = 0; x < width; x += 4 * kLanes)
+            sum_strip<2, 4>(taps, weights, scratch + x, step, height, sums + x, pitch);
     }
 
     static Status run(const Problem& problem) {
         const TapSums& p = problem.shape;
         const Blocks blocks(p);
-        const int64_t planes = p.batch * p.groups;
-        parallel_ranges_of(planes, p.positions() * p.taps() * static_cast<int64_t>(sizeof(S)), [&](int64_t begin, int64_t end) {
-            for (int64_t plane = begin; plane < end; ++plane) run_plane(problem, blocks, plane / p.groups, plane % p.groups);
+        const PlaneTaps<S> taps(p, blocks);
+        const int64_t work = p.positions() * p.taps() * static_cast<int64_t>(sizeof(S));
+        split_ranges(p.batch * p.groups, grain_for(work), [&](int64_t begin, int64_t end) {
+            for (int64_t plane = begin; plane < end; ++plane)
+                run_plane(problem, blocks, taps, plane / p.groups, plane % p.groups);
         });
         return Status::kOk;
     }
 
-    template <class Body>
-    static void parallel_ranges_of(int64_t count, int64_t bytes, const Body& body) {
-        split_ranges(count, grain_for(bytes), body);
-    }
-
     // Results of one group of one image.
-    static void run_plane(const Problem& problem, const Blocks& blocks, int64_t n, int64_t g) {
+    static void run_plane(const Problem& problem, const Blocks& blocks, const PlaneTaps<S>& taps, int64_t n, int64_t g) {
         const TapSums& p = problem.shape;
         alignas(64) S scratch[Blocks::kScratch];
         alignas(64) S sums[Blocks::kResults];
         const T* const channel = problem.source + n * p.source_n + g * p.source_c;
-        const T* const weight = problem.weight + g * p.weight_g;
-        int64_t q[kTapAxes];
+        alignas(64) S weights[PlaneTaps<S>::kMost];
+        int64_t q[kTapAxes], loaded = -1;
         for (q[0] = 0; q[0] < p.axis[0].positions; ++q[0])
             for (q[1] = 0; q[1] < p.axis[1].positions; q[1] += blocks.height)
                 for (q[2] = 0; q[2] < p.axis[2].positions; q[2] += blocks.width) {
@@ -174,8 +192,11 @@ struct DepthwisePlanes {
                     const int64_t width = std::min(blocks.width, p.axis[2].positions - q[2]);
                     run_unfused<kBytes>([&] { load_planes(p, blocks, channel, q, height, width, scratch); });
                     for (int64_t r = 0; r < p.outputs; ++r) {
-                        run_fused<kBytes>(
-                            [&] { sum_block(p, blocks, scratch, height, width, weight + r * p.weight_out, sums); });
+                        run_fused<kBytes>([&] {
+                            if (r != loaded) load_taps(p, problem.weight + g * p.weight_g + r * p.weight_out, weights);
+                            sum_block(p, blocks, taps, weights, scratch, height, width, sums);
+                        });
+                        loaded = r;
                         run_unfused<kBytes>(
                             [&] { store_block(problem, blocks, n, g * p.outputs + r, q, height, width, sums); });
                     }
@@ -206,19 +227,21 @@ struct DepthwiseFilterPlanes {
     typedef S Vector __attribute__((vector_size(kBytes), aligned(alignof(S)), may_alias));
     typedef std::conditional_t<sizeof(S) == 8, int64_t, int32_t> Lanes __attribute__((vector_size(kBytes)));
     static constexpr int kLanes = kBytes / static_cast<int>(sizeof(S));
-    static constexpr int64_t kMaxTaps = 256;
+    static constexpr int64_t kMaxTaps = PlaneTaps<S>::kMost;
 
     static Status run(const Problem& problem) {
         const TapSums& p = problem.shape;
         const Blocks blocks(p);
+        const PlaneTaps<S> taps(p, blocks);
         const int64_t work = p.batch * p.positions() * p.taps() * static_cast<int64_t>(sizeof(S));
         split_ranges(p.groups * p.outputs, grain_for(work), [&](int64_t begin, int64_t end) {
-            for (int64_t k = begin; k < end; ++k) run_channel(problem, blocks, k / p.outputs, k % p.outputs);
+            for (int64_t k = begin; k < end; ++k) run_channel(problem, blocks, taps, k / p.outputs, k % p.outputs);
         });
         return Status::kOk;
     }
 
-    static void run_channel(const Problem& problem, const Blocks& blocks, int64_t g, int64_t r) {
+    static void run_channel(const Problem& problem, const Blocks& blocks, const PlaneTaps<S>& plane_taps, int64_t g,
+                            int64_t r) {
         const TapSums& p = problem.shape;
         alignas(64) S scratch[Blocks::kScratch];
         alignas(64) S dy[Blocks::kResults];
@@ -238,7 +261,7 @@ struct DepthwiseFilterPlanes {
                             load_planes(p, blocks, channel, q, height, width, scratch);
                             load_dy(p, blocks, of_dy, q, height, width, dy);
                         });
-                        run_fused<kBytes>([&] { add_block(p, blocks, scratch, height, width, dy, totals); });
+                        run_fused<kBytes>([&] { add_block(p, blocks, plane_taps, scratch, height, width, dy, totals); });
                     }
         }
         T* const dw = problem.dw + g * p.weight_g + r * p.weight_out;
@@ -265,31 +288,42 @@ struct DepthwiseFilterPlanes {
         }
     }
 
-    static BK_HD void add_block(const TapSums& p, const Blocks& blocks, const S* scratch, int64_t height, int64_t width,
-                                const S* dy, double* totals) {
+    // Several taps at a time share the loads of dy.
+    static BK_HD void add_block(const TapSums& p, const Blocks& blocks, const PlaneTaps<S>& taps, const S* scratch,
+                                int64_t height, int64_t width, const S* dy, double* totals) {
         BK_FUSE_PRODUCTS
         const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, whole = width / kLanes * kLanes;
         Lanes is_in_row;
         for (int lane = 0; lane < kLanes; ++lane) is_in_row[lane] = lane < width - whole ? -1 : 0;
-        for (int64_t t0 = 0; t0 < p.axis[0].taps; ++t0)
-            for (int64_t t1 = 0; t1 < p.axis[1].taps; ++t1)
-                for (int64_t t2 = 0; t2 < p.axis[2].taps; ++t2) {
-                    const S* const from = scratch + tap_offset(p, blocks, t0, t1, t2);
-                    Vector sum = {};
-                    for (int64_t r = 0; r < height; ++r) {
-                        const S *const source = from + r * step, *const own = dy + r * blocks.padded_width();
-                        for (int64_t x = 0; x < whole; x += kLanes)
-                            sum += *reinterpret_cast<const Vector*>(source + x) * *reinterpret_cast<const Vector*>(own + x);
-                        if (whole < width) {  // lanes behind the row may hold anything
-                            const Vector product = *reinterpret_cast<const Vector*>(source + whole) *
-                                                   *reinterpret_cast<const Vector*>(own + whole);
-                            sum += is_in_row ? product : Vector{};
-                        }
-                    }
-                    double total = 0;
-                    for (int lane = 0; lane < kLanes; ++lane) total += static_cast<double>(sum[lane]);
-                    *totals++ += total;
+        constexpr int kAtOnce = 4;
+        for (int64_t t = 0; t < taps.count; t += kAtOnce) {
+            const int64_t first = std::max<int64_t>(std::min(t, taps.count - kAtOnce), 0);
+            const S* from[kAtOnce];
+            for (int k = 0; k < kAtOnce; ++k) from[k] = scratch + taps.offset[std::min(first + k, taps.count - 1)];
+            Vector sum[kAtOnce] = {};
+            for (int64_t r = 0; r < height; ++r) {
+                const S* const own = dy + r * blocks.padded_width();
+                for (int64_t x = 0; x < whole; x += kLanes) {
+                    const Vector factor = *reinterpret_cast<const Vector*>(own + x);
+#pragma GCC unroll 4
+                    for (int k = 0; k < kAtOnce; ++k)
+                        sum[k] += *reinterpret_cast<const Vector*>(from[k] + r * step + x) * factor;
                 }
+                if (whole < width) {  // lanes behind the row may hold anything
+                    const Vector factor = *reinterpret_cast<const Vector*>(own + whole);
+#pragma GCC unroll 4
+                    for (int k = 0; k < kAtOnce; ++k) {
+                        const Vector product = *reinterpret_cast<const Vector*>(from[k] + r * step + whole) * factor;
+                        sum[k] += is_in_row ? product : Vector{};
+                    }
+                }
+            }
+            for (int64_t k = t - first; k < std::min<int64_t>(kAtOnce, taps.count - first); ++k) {
+                double total = 0;
+                for (int lane = 0; lane < kLanes; ++lane) total += static_cast<double>(sum[k][lane]);
+                totals[first + k] += total;
+            }
+        }
     }
 };
 

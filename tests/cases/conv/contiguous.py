@@ -104,10 +104,12 @@ def problem_of(draw, layer, direction, transposed, kind="normal"):
     w += layer.taps
     floats = {"input": x, "filter": w, "output": y, "grad_output": y, "grad_input": x, "grad_filter": w}
     reads, writes = {
-        "fw": (("input", "filter"), "output"), "bw_data": (("filter", "grad_output"), "grad_input"),
+        "fw": (("input", "filter"), "output"), "bw_data": (("grad_output", "filter"), "grad_input"),
         "bw_filter": (("input", "grad_output"), "grad_filter"),
     }[direction]  # fmt: skip
-    arrays = {name: draw.floats(floats[name], kind) for name in reads} | {writes: draw.output(floats[writes])}
+    # One factor of a product is ordinary: an overflow of finite products depends on the order of their sum.
+    arrays = {name: draw.floats(floats[name], "normal" if name == reads[-1] else kind) for name in reads}
+    arrays[writes] = draw.output(floats[writes])
     return Problem(given, arrays)
 
 

@@ -51,7 +51,8 @@ class General:
 
 BOTH = {
     "one": General(1, 1, 1, (1,), (1,)),
-    "plain": General(2, 3, 4, (5, 7), (3, 2)),
+    "plain": General(2, 3, 4, (5, 7), (3, 2), beta=0.5, c=True, bias=True, z=True),
+    "bare": General(2, 3, 4, (5, 7), (3, 2)),
     "last": General(2, 3, 4, (5, 7), (3, 2), layout=1, bias=True),
     "groups": General(2, 3, 2, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), (1, 2), groups=2, bias=True),
     "groups_last": General(2, 3, 2, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), (1, 2), groups=2, layout=1),
@@ -68,9 +69,11 @@ BOTH = {
     "volume_last": General(
         1, 4, 6, (4, 5, 6), (3, 2, 3), (1, 2, 1), (1, 0, 2), (1, 1, 0), layout=1, activation=4, z=True
     ),
-    "special": General(2, 3, 4, (5, 7), (3, 2), kind="special"),
+    "special": General(2, 3, 4, (5, 7), (3, 2), kind="special", bias=True),
     "no_summands": General(2, 0, 4, (5, 7), (3, 2), bias=True),
-    "large": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2),
+    "large": General(
+        2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2, beta=-0.5, c=True
+    ),
     "large_last": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True),
 }  # fmt: skip
 SPREAD = {
@@ -104,7 +107,7 @@ def forward(draw, call, transposed=False):
     y = call.in_memory(call.batch, result, channels)
     arrays = {
         "x": draw.floats(x, call.kind),
-        "w": draw.floats(w, call.kind),
+        "w": draw.floats(w),  # products of finite numbers must not overflow, whose sums depend on their order
         "bias": draw.floats((channels,), call.kind),
     }
     arrays |= {"c": draw.floats(y, call.kind), "z": draw.output(y)}
@@ -118,7 +121,7 @@ def backward_data(draw, call):
     x, w, result = shapes_of(call, False)
     scalars, host = numbers_of(draw, call, False)
     dy = call.in_memory(call.batch, result, call.outputs * call.groups)
-    arrays = {"dy": draw.floats(dy, call.kind), "w": draw.floats(w, call.kind), "dx": draw.output(x)}
+    arrays = {"dy": draw.floats(dy, call.kind), "w": draw.floats(w), "dx": draw.output(x)}
     return Problem(scalars | {"beta": 0.0}, arrays, host)
 
 
@@ -127,7 +130,7 @@ def backward_filter(draw, call):
     scalars, host = numbers_of(draw, call, False)
     channels = call.outputs * call.groups
     dy = call.in_memory(call.batch, result, channels)
-    arrays = {"x": draw.floats(x, call.kind), "dy": draw.floats(dy, call.kind), "dw": draw.output(w)}
+    arrays = {"x": draw.floats(x, call.kind), "dy": draw.floats(dy), "dw": draw.output(w)}
     null = () if call.bias else ("dbias",)
     return Problem(scalars | {"beta": 0.0}, arrays | {"dbias": draw.output((channels,))}, host, null=null)
 
@@ -141,7 +144,7 @@ def read(problem):
     arrays = {}
     for name, array in problem.arrays.items():
         if array.values is not None and name not in problem.null:
-            arrays[name] = array.values if name == "bias" or not is_last else to_first(array.values)
+            arrays[name] = array.values if name in ("bias", "scale") or not is_last else to_first(array.values)
     entries = [problem.host[name] for name in ("steps", "padding", "padding_after", "dilation")]
     return arrays, entries, problem.scalars["groups"], to_last if is_last else (lambda value: value)
 

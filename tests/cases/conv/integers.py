@@ -13,7 +13,8 @@ from .references import convolve
 NAMES = ("", "relu", "gelu", "silu", "gelu_tanh")
 CALLS = {
     "one": General(1, 1, 1, (1,), (1,)),
-    "plain": General(2, 3, 4, (5, 7), (3, 2)),
+    "plain": General(2, 3, 4, (5, 7), (3, 2), bias=True),
+    "bare": General(2, 3, 4, (5, 7), (3, 2)),
     "last": General(2, 7, 6, (5, 7), (3, 2), layout=1, bias=True),
     "padded": General(2, 5, 3, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), (1, 2), groups=2, bias=True, activation=1),
     "padded_last": General(2, 5, 3, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), (1, 2), groups=2, layout=1, activation=1),

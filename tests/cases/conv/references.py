@@ -40,10 +40,15 @@ def by_groups(x, groups):
     return x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
 
 
+def of_groups(w, groups):
+    """A filter as [group, its share of the first axis, ...]."""
+    return w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+
+
 def convolve(x, w, steps, before, after, dilation, groups=1):
     """[n, c_in, spatial] and [c_out, c_in / groups, taps] -> [n, c_out, spatial]."""
     taps, counts = w.shape[2:], windows_of(x.shape[2:], w.shape[2:], steps, before, after, dilation)
-    wide, filters = by_groups(padded(x, before, after), groups), w.reshape(groups, -1, *w.shape[1:])
+    wide, filters = by_groups(padded(x, before, after), groups), of_groups(w, groups)
     y = np.zeros((x.shape[0], groups, filters.shape[1], *counts), np.result_type(x, w))
     for tap, at in slices_of(taps, counts, steps, dilation):
         y += np.einsum("ngc...,gkc->ngk...", wide[(..., *at)], filters[(..., *tap)])
@@ -51,9 +56,9 @@ def convolve(x, w, steps, before, after, dilation, groups=1):
 
 
 def data_gradient(dy, w, spatial, steps, before, after, dilation, groups=1):
-    """The adjoint of convolve in x, for x of these spatial extents. Those that no window reaches get 0."""
+    """The adjoint of convolve in x, for x of these spatial extents. Elements that no window reaches get 0."""
     taps, counts = w.shape[2:], dy.shape[2:]
-    gradients, filters = by_groups(dy, groups), w.reshape(groups, -1, *w.shape[1:])
+    gradients, filters = by_groups(dy, groups), of_groups(w, groups)
     reach = [max(e + b + a, d * (k - 1) + s * (c - 1) + 1)
              for e, b, a, d, k, s, c in zip(spatial, before, after, dilation, taps, steps, counts)]  # fmt: skip
     wide = np.zeros((dy.shape[0], groups, w.shape[1], *reach), np.result_type(dy, w))
