@@ -113,15 +113,17 @@ BK_DEVICE void add_fma_tile(WarpAccumulators<float, kSide>& sums, const char* a_
     }
 }
 
-// Resident blocks that registers must allow.
+// Resident blocks that registers must allow: small integer tiles have 64-bit sums beside those of 32 bits.
 template <class T, int kSide, LoadMode kMode>
-constexpr int kConvBlocks = kSide == 128                                                       ? 1
-                            : sizeof(matmul_element_t<T>) == 8                                 ? 2
-                            : kMode == LoadMode::kElements || sizeof(matmul_element_t<T>) == 4 ? 3
-                                                                                               : 4;
+constexpr int conv_blocks() {
+    constexpr int kSize = static_cast<int>(sizeof(matmul_element_t<T>));
+    if (kSide == 128) return 1;
+    if (kSize == 1 || kSize == 8) return 2;
+    return kSize == 4 || kMode == LoadMode::kElements ? 3 : 4;
+}
 
 template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
-__global__ void __launch_bounds__(kMatmulThreads, (kConvBlocks<T, kSide, kModeA>))
+__global__ void __launch_bounds__(kMatmulThreads, (conv_blocks<T, kSide, kModeA>()))
     conv_kernel(const __grid_constant__ ConvGemm<T> p, const __grid_constant__ ConvStore<T> to,
                 const __grid_constant__ SplitK<matmul_scalar_t<T>> split, int64_t tiles_m, int64_t tiles_n) {
     using E = matmul_element_t<T>;

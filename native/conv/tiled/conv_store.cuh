@@ -38,6 +38,11 @@ struct ConvStore {
     BK_DEVICE void one(int64_t offset, int64_t column, matmul_scalar_t<T> sum) const { e.store_one(0, column, offset, sum); }
 };
 
+// The activation of an 8-bit product. A call: inlined it would need registers beside those of all sums.
+BK_DEVICE_COLD float activate_scaled(Activation activation, float z) {
+    return Epilogue<float>::activated_as<float>(activation, z);
+}
+
 // 8-bit operands: exact sums, or scaled ones of a dtype known at run time.
 struct ConvInt8Store {
     void* y = nullptr;
@@ -53,7 +58,7 @@ struct ConvInt8Store {
         float z = e.alpha * static_cast<float>(sum);
         if (e.scale != nullptr) z *= e.scale[column];
         if (e.bias != nullptr) z += e.bias[column];
-        z = Epilogue<float>::activated_as<float>(e.activation, z);
+        if (e.activation != Activation::kNone) z = activate_scaled(e.activation, z);
         switch (e.type) {
             case ConvResult::kF16: static_cast<f16*>(y)[at] = narrow<f16>(z); break;
             case ConvResult::kBf16: static_cast<bf16*>(y)[at] = narrow<bf16>(z); break;

@@ -57,9 +57,9 @@ Status launch_conv_vectors(const Launch& launch, const ConvGemm<T>& p, const Con
     return Status::kInternal;
 }
 
-// Whether a GEMM may have 128-wide tiles: FMA, TF32 and f64 fill the registers with small ones.
+// Whether a GEMM may have 128-wide tiles: other types fill the registers with small ones.
 template <class T>
-constexpr bool kHasLargeConvTiles = sizeof(matmul_element_t<T>) <= 2;
+constexpr bool kHasLargeConvTiles = sizeof(matmul_element_t<T>) == 2;
 
 template <class T>
 Status launch_conv(const Launch& launch, ConvGemm<T> p, const ConvStore<T>& to, const SplitKOf<T>& split) {
