@@ -84,6 +84,7 @@ OTHERS = {
         **{f"output_pad_{axis}": ">= 0, and below the larger of stride and dilation" for axis in "ldhw"},
         **dict.fromkeys(("l_filt", "kl", "kd", "kh", "kw"), ">= 1"),
     },
+    ("conv_transpose",): dict.fromkeys(("l_in", "d_in", "h_in", "w_in"), ">= 1"),
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
 

@@ -58,29 +58,29 @@ BK_HD void load_planes(const TapSums& p, const PlaneBlocks<S>& blocks, const T* 
     const int64_t low_h = h.first + q[1] * h.step + std::min<int64_t>((h.taps - 1) * h.tap_step, 0);
     const int64_t low_w = w.first + q[2] * w.step + std::min<int64_t>((w.taps - 1) * w.tap_step, 0);
     const int64_t length = (width - 1) + ceil_div(blocks.reach(w), w.step);
-    for (int64_t t = 0; t < d.taps; ++t) {
-        const int64_t at_d = d.first + q[0] * d.step + t * d.tap_step;
-        for (int64_t r = 0; r < rows; ++r) {
-            const int64_t at_h = low_h + r;
-            const bool is_inside = at_d >= 0 && at_d < d.extent && at_h >= 0 && at_h < h.extent;
-            const T* const row = is_inside ? channel + at_d * d.source_stride + at_h * h.source_stride : nullptr;
-            for (int64_t remainder = 0; remainder < w.step; ++remainder) {
+    const int64_t pitch = w.step * w.source_stride;
+    for (int64_t remainder = 0; remainder < w.step; ++remainder) {
+        const int64_t from = low_w + remainder;
+        const int64_t first = from < 0 ? std::min(length, ceil_div(-from, w.step)) : 0;
+        const int64_t end = from >= w.extent ? first : std::max(first, std::min(length, (w.extent - 1 - from) / w.step + 1));
+        for (int64_t t = 0; t < d.taps; ++t) {
+            const int64_t at_d = d.first + q[0] * d.step + t * d.tap_step;
+            for (int64_t r = 0; r < rows; ++r) {
+                const int64_t at_h = low_h + r;
                 S* const to = scratch + ((t * blocks.rows + r) * w.step + remainder) * blocks.pitch;
-                const int64_t from = low_w + remainder;
-                const int64_t first = !is_inside ? length : from < 0 ? std::min(length, ceil_div(-from, w.step)) : 0;
-                const int64_t end =
-                    from >= w.extent ? first : std::max(first, std::min(length, (w.extent - 1 - from) / w.step + 1));
-                for (int64_t x = 0; x < first; ++x) to[x] = S(0);
-                if (end > first) {
-                    const int64_t pitch = w.step * w.source_stride;
-                    const T* const own = row + (from + first * w.step) * w.source_stride;
-                    if (pitch == 1)
-                        for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[x]));
-                    else if (pitch == 2)
-                        for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[2 * x]));
-                    else
-                        for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[x * pitch]));
+                if (at_d < 0 || at_d >= d.extent || at_h < 0 || at_h >= h.extent) {
+                    for (int64_t x = 0; x < length; ++x) to[x] = S(0);
+                    continue;
                 }
+                const T* const own =
+                    channel + at_d * d.source_stride + at_h * h.source_stride + (from + first * w.step) * w.source_stride;
+                for (int64_t x = 0; x < first; ++x) to[x] = S(0);
+                if (pitch == 1)
+                    for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[x]));
+                else if (pitch == 2)
+                    for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[2 * x]));
+                else
+                    for (int64_t x = 0; x < end - first; ++x) to[first + x] = static_cast<S>(widen(own[x * pitch]));
                 for (int64_t x = end; x < length; ++x) to[x] = S(0);
             }
         }
@@ -141,6 +141,11 @@ struct DepthwisePlanes {
 #pragma GCC unroll 4
             for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Vector*>(sums + r * pitch + v * kLanes) = sum[r][v];
     }
+    // Rows of a single strip are adjacent: what the last vector of a row writes behind it, the next row replaces.
+    static int64_t sums_pitch(const Blocks& blocks, int64_t width) {
+        return width <= 2 * kLanes ? width : blocks.padded_width();
+    }
+
     // All rows of a strip of kVectors vectors; the last group of rows overlaps the one before.
     template <int kRows, int kVectors>
     static BK_HD void sum_strip(const PlaneTaps<S>& taps, const S* weights, const S* scratch, int64_t step, int64_t height,
@@ -158,7 +163,7 @@ struct DepthwisePlanes {
 
     static BK_HD void sum_block(const TapSums& p, const Blocks& blocks, const PlaneTaps<S>& taps, const S* weights,
                                 const S* scratch, int64_t height, int64_t width, S* sums) {
-        const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, pitch = blocks.padded_width();
+        const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, pitch = sums_pitch(blocks, width);
         if (width <= kLanes) return sum_strip<6, 1>(taps, weights, scratch, step, height, sums, pitch);
         if (width <= 2 * kLanes) return sum_strip<4, 2>(taps, weights, scratch, step, height, sums, pitch);
         for (int64_t x = 0; x < width; x += 4 * kLanes)
@@ -181,7 +186,7 @@ struct DepthwisePlanes {
     static void run_plane(const Problem& problem, const Blocks& blocks, const PlaneTaps<S>& taps, int64_t n, int64_t g) {
         const TapSums& p = problem.shape;
         alignas(64) S scratch[Blocks::kScratch];
-        alignas(64) S sums[Blocks::kResults];
+        alignas(64) S sums[Blocks::kResults + Blocks::kSlack];
         const T* const channel = problem.source + n * p.source_n + g * p.source_c;
         alignas(64) S weights[PlaneTaps<S>::kMost];
         int64_t q[kTapAxes], loaded = -1;
@@ -206,13 +211,16 @@ struct DepthwisePlanes {
     static BK_HD void store_block(const Problem& problem, const Blocks& blocks, int64_t n, int64_t channel,
                                   const int64_t (&q)[kTapAxes], int64_t height, int64_t width, const S* sums) {
         const TapSums& p = problem.shape;
-        for (int64_t r = 0; r < height; ++r) {
+        const TapAxis &h = p.axis[1], &w = p.axis[2];
+        const int64_t pitch = sums_pitch(blocks, width);
+        const bool is_one = pitch == width && w.result_stride == 1 && (height == 1 || h.result_stride == width);
+        const int64_t rows = is_one ? 1 : height, length = is_one ? height * width : width;
+        for (int64_t r = 0; r < rows; ++r) {
             const int64_t at = n * p.result_n + channel * p.result_c + q[0] * p.axis[0].result_stride +
-                               (q[1] + r) * p.axis[1].result_stride + q[2] * p.axis[2].result_stride;
-            for (int64_t x = 0; x < width; x += 64)
-                problem.results.template of_channel<64>(sums + r * blocks.padded_width() + x, channel,
-                                                        std::min<int64_t>(width - x, 64), at + x * p.axis[2].result_stride,
-                                                        p.axis[2].result_stride);
+                               (q[1] + r) * h.result_stride + q[2] * w.result_stride;
+            for (int64_t x = 0; x < length; x += 64)
+                problem.results.template of_channel<64>(sums + r * pitch + x, channel, std::min<int64_t>(length - x, 64),
+                                                        at + x * w.result_stride, w.result_stride);
         }
     }
 };

@@ -180,7 +180,13 @@ def bad_calls(rank, transposed):
         ]  # fmt: skip
     else:
         calls += [
-            Bad(f"wide_{n}", 2, rf"{n} is 50: with dilation 1 no window fits into \d+ elements", {n: 50}, can=2)
+            Bad(
+                f"wide_{n}",
+                2,
+                rf"{n} is 50: with dilation 1, \d+ elements and a padding of 0 and 0, no window",
+                {n: 50},
+                can=2,
+            )
             for n in names["taps"]
         ]
     return tuple(calls)

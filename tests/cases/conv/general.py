@@ -258,7 +258,13 @@ def bad_calls(transposed=False, activation=True):
         calls.append(Bad("nothing_left", 2, r"input_shape\[2\] is 5: the result", host={"padding": (40, 0)}, can=2))
     else:
         calls.append(
-            Bad("wide", 2, r"filter_shape is 50: with dilation 1 no window", host={"filter_shape": (*w[:3], 50)}, can=2)
+            Bad(
+                "wide",
+                2,
+                r"filter_shape is 50: with dilation 1, 7 elements",
+                host={"filter_shape": (*w[:3], 50)},
+                can=2,
+            )
         )
     return tuple(calls)
 
