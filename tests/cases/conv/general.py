@@ -76,17 +76,17 @@ BOTH = {
         2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2, beta=-0.5, c=True
     ),
     "large_last": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True),
-    # What chooses kernels of a GPU: slices of K, padded channels, large tiles, slices of depthwise sums, TF32.
+    # What chooses kernels of a GPU: slices of K, padded channels, slices of depthwise sums, TF32.
     "slices": General(1, 136, 24, (5, 6), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True, activation=3),
-    "padded": General(1, 3, 20, (49, 48), (7, 7), (2, 2), (3, 3), (3, 3), beta=0.5, c=True),
-    "padded_groups": General(2, 20, 12, (24, 23), (3, 3), (2, 1), (1, 2), (1, 0), (1, 2), groups=3, bias=True),
-    "large_tiles": General(4, 16, 136, (48, 44), (1, 1), layout=1, bias=True),
-    "large_tiles_data": General(4, 136, 16, (48, 44), (1, 1), layout=1),
-    "large_tiles_filter": General(1, 512, 512, (2, 2), (3, 3), before=(1, 1), after=(1, 1), layout=1),
+    "padded": General(2, 20, 36, (20, 21), (3, 3)),
     "depthwise_slices": General(2, 1, 1, (40, 37), (7, 7), (1, 1), (3, 3), (3, 3), groups=24, layout=1, bias=True),
     "tf32": General(2, 20, 12, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), layout=1, bias=True, allow_tf32=True),
     "tf32_first": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), allow_tf32=True),
 }  # fmt: skip
+# Tiles of 128 x 128 of each direction.
+FORWARD_TILES = General(4, 16, 136, (48, 44), (1, 1), layout=1, bias=True)
+DATA_TILES = General(4, 136, 16, (48, 44), (1, 1), layout=1)
+FILTER_TILES = General(1, 512, 512, (2, 2), (3, 3), before=(1, 1), after=(1, 1), layout=1)
 SPREAD = {
     "spread": General(2, 3, 4, (5, 6), (3, 2), (2, 3), (1, 0), (0, 1), (1, 1), (1, 2), layout=1, bias=True),
     "dilated": General(1, 4, 3, (7,), (3,), (1,), (1,), (2,), (3,), (2,), groups=2),
@@ -296,13 +296,13 @@ def problems_of(make, calls):
     return {name: lambda draw, call=call: make(draw, call) for name, call in calls.items()}
 
 
-FORWARD = problems_of(forward, BOTH)
+FORWARD = problems_of(forward, BOTH | {"large_tiles": FORWARD_TILES})
 TRANSPOSED = problems_of(lambda draw, call: forward(draw, call, True), BOTH | SPREAD)
 DATA = problems_of(backward_data, {n: c for n, c in BOTH.items() if n != "no_summands"} | {
-    "no_summands": General(2, 3, 0, (5, 7), (3, 2)),
+    "no_summands": General(2, 3, 0, (5, 7), (3, 2)), "large_tiles": DATA_TILES,
 })  # fmt: skip
 FILTER = problems_of(backward_filter, {n: c for n, c in BOTH.items() if n != "no_summands"} | {
-    "no_summands": General(0, 3, 4, (5, 7), (3, 2), bias=True),
+    "no_summands": General(0, 3, 4, (5, 7), (3, 2), bias=True), "large_tiles": FILTER_TILES,
 })  # fmt: skip
 COMMON = {"plain": "plain", "large": "large"}
 CASES = (
