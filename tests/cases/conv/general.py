@@ -35,6 +35,7 @@ class General:
     z: bool = False
     c: bool = False
     kind: str = "normal"
+    allow_tf32: bool = False  # of quarters, whose products TF32 has exactly
 
     def __post_init__(self):
         for name, value in (("steps", 1), ("before", 0), ("after", 0), ("dilation", 1), ("output_padding", 0)):
@@ -75,11 +76,28 @@ BOTH = {
         2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2, beta=-0.5, c=True
     ),
     "large_last": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True),
+    # What chooses kernels of a GPU: slices of K, padded channels, large tiles, slices of depthwise sums, TF32.
+    "slices": General(1, 136, 24, (5, 6), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True, activation=3),
+    "padded": General(1, 3, 20, (49, 48), (7, 7), (2, 2), (3, 3), (3, 3), beta=0.5, c=True),
+    "padded_groups": General(2, 20, 12, (24, 23), (3, 3), (2, 1), (1, 2), (1, 0), (1, 2), groups=3, bias=True),
+    "large_tiles": General(4, 16, 136, (48, 44), (1, 1), layout=1, bias=True),
+    "large_tiles_data": General(4, 136, 16, (48, 44), (1, 1), layout=1),
+    "large_tiles_filter": General(1, 512, 512, (2, 2), (3, 3), before=(1, 1), after=(1, 1), layout=1),
+    "depthwise_slices": General(2, 1, 1, (40, 37), (7, 7), (1, 1), (3, 3), (3, 3), groups=24, layout=1, bias=True),
+    "tf32": General(2, 20, 12, (9, 8), (3, 3), (2, 1), (1, 2), (0, 1), layout=1, bias=True, allow_tf32=True),
+    "tf32_first": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), allow_tf32=True),
 }  # fmt: skip
 SPREAD = {
     "spread": General(2, 3, 4, (5, 6), (3, 2), (2, 3), (1, 0), (0, 1), (1, 1), (1, 2), layout=1, bias=True),
     "dilated": General(1, 4, 3, (7,), (3,), (1,), (1,), (2,), (3,), (2,), groups=2),
 }
+
+
+def operand(draw, call, shape, kind="normal"):
+    """x, w or dy."""
+    if not call.allow_tf32:
+        return draw.floats(shape, kind)
+    return draw.array(np.rint(4 * draw.rng.standard_normal(shape)) / 4, draw.dtype)
 
 
 def shapes_of(call, transposed):
@@ -93,7 +111,7 @@ def shapes_of(call, transposed):
 
 def numbers_of(draw, call, transposed):
     x, w, _ = shapes_of(call, transposed)
-    scalars = {"rank": len(x), "groups": call.groups, "layout": call.layout, "allow_tf32": 0}
+    scalars = {"rank": len(x), "groups": call.groups, "layout": call.layout, "allow_tf32": int(call.allow_tf32)}
     scalars |= {"alpha": call.alpha, "beta": call.beta}
     names = ("steps", "padding", "padding_after", "dilation")
     host = {"input_shape": x, "filter_shape": w, **dict(zip(names, call.entries))}
@@ -106,8 +124,8 @@ def forward(draw, call, transposed=False):
     channels = call.outputs * call.groups
     y = call.in_memory(call.batch, result, channels)
     arrays = {
-        "x": draw.floats(x, call.kind),
-        "w": draw.floats(w),  # products of finite numbers must not overflow, whose sums depend on their order
+        "x": operand(draw, call, x, call.kind),
+        "w": operand(draw, call, w),  # products of finite numbers must not overflow, whose sums depend on their order
         "bias": draw.floats((channels,), call.kind),
     }
     arrays |= {"c": draw.floats(y, call.kind), "z": draw.output(y)}
@@ -121,7 +139,7 @@ def backward_data(draw, call):
     x, w, result = shapes_of(call, False)
     scalars, host = numbers_of(draw, call, False)
     dy = call.in_memory(call.batch, result, call.outputs * call.groups)
-    arrays = {"dy": draw.floats(dy, call.kind), "w": draw.floats(w), "dx": draw.output(x)}
+    arrays = {"dy": operand(draw, call, dy, call.kind), "w": operand(draw, call, w), "dx": draw.output(x)}
     return Problem(scalars | {"beta": 0.0}, arrays, host)
 
 
@@ -130,7 +148,7 @@ def backward_filter(draw, call):
     scalars, host = numbers_of(draw, call, False)
     channels = call.outputs * call.groups
     dy = call.in_memory(call.batch, result, channels)
-    arrays = {"x": draw.floats(x, call.kind), "dy": draw.floats(dy), "dw": draw.output(w)}
+    arrays = {"x": operand(draw, call, x, call.kind), "dy": operand(draw, call, dy), "dw": draw.output(w)}
     null = () if call.bias else ("dbias",)
     return Problem(scalars | {"beta": 0.0}, arrays | {"dbias": draw.output((channels,))}, host, null=null)
 
