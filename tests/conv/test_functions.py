@@ -116,7 +116,7 @@ def test_gradients(layer, needs):
 
 @pytest.mark.parametrize(("stride", "dilation", "more"), [(1, 1, 0), (2, 1, 1), (3, 1, 2), (1, 2, 1), (2, 3, 2)])
 @pytest.mark.parametrize("is_last", [False, True], ids=["first", "last"])
-@pytest.mark.needs_ops("reduce_sum_axes_f32")
+@pytest.mark.needs_ops("reduce_sum_f32")
 def test_transpose(rng, layer, stride, dilation, more, is_last):
     """Also an output_padding of a stride or more, for which a convolution of the result has more windows than x has."""
     rank, x, _, _ = layer

@@ -54,7 +54,7 @@ def _convolution_transpose(call: Call, dy: Any, given: Given) -> Gradients:
 def _backward_data(call: Call, ddx: Any, given: Given) -> Gradients:
     """Second derivative of dx, which is linear in dy and weight; x has no part in it."""
     numbers, needs = _numbers(given), given["needs"]
-    found: Gradients = {"dy": None, "weight": None, "x": None}
+    found: Gradients = {"dy": None, "weight": None, "x": given["x"] * 0 if needs.get("x") else None}
     if needs.get("dy"):
         found["dy"] = call("convolution", ddx, given["weight"], None, **numbers)
     if needs.get("weight"):
@@ -70,7 +70,7 @@ def _backward_filter(call: Call, grads: Sequence[Any], given: Given) -> Gradient
     ddweight, ddbias = grads
     dy, x, weight = given["dy"], given["x"], given["weight"]
     has_weight, outputs = ddweight.shape == weight.shape, weight.shape[0]
-    found: Gradients = {"dy": None, "weight": None, "x": None}
+    found: Gradients = {"dy": None, "weight": weight * 0 if needs.get("weight") else None, "x": None}
     if needs.get("dy"):
         of_weight = call("convolution", x, ddweight, None, **numbers) if has_weight else dy * 0
         if tuple(ddbias.shape) == (outputs,):
@@ -86,6 +86,6 @@ def _backward_filter(call: Call, grads: Sequence[Any], given: Given) -> Gradient
 CONVOLUTION_GRADIENTS = {
     "convolution": (_convolution, ("x", "weight", "bias")),
     "convolution_transpose": (_convolution_transpose, ("x", "weight", "bias")),
-    "convolution_backward_data": (_backward_data, ("dy", "weight")),
+    "convolution_backward_data": (_backward_data, ("dy", "weight", "x")),
     "convolution_backward_filter": (_backward_filter, ("dy", "x", "weight")),
 }

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "conv/core.h"
+#include "conv/cpu/depthwise_blocks_cpu.h"
 #include "conv/cpu/depthwise_pixels_cpu.h"
 #include "conv/cpu/depthwise_planes_cpu.h"
 #include "conv/cpu/filter_gemm_cpu.h"
@@ -56,6 +57,11 @@ bool sum_direct(const TapSumProblem<T, T, Store>& p) {
         (void)DepthwisePixels<T, Store, kBytes>::run(p);
         return true;
     }
+    if constexpr (std::is_floating_point_v<T>)
+        if (DepthwiseBlocks<T, Store, kBytes>::suits(s)) {
+            (void)DepthwiseBlocks<T, Store, kBytes>::run(p);
+            return true;
+        }
     if (s.taps() > PlaneTaps<compute_t<T>>::kMost || PlaneBlocks<compute_t<T>>(s).width == 0) return false;
     (void)DepthwisePlanes<T, Store, kBytes>::run(p);
     return true;

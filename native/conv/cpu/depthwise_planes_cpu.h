@@ -141,15 +141,15 @@ struct DepthwisePlanes {
 #pragma GCC unroll 4
             for (int v = 0; v < kVectors; ++v) *reinterpret_cast<Vector*>(sums + r * pitch + v * kLanes) = sum[r][v];
     }
-    // Rows of a single strip are adjacent: what the last vector of a row writes behind it, the next row replaces.
+    // Rows of a single tile are adjacent: what the last vector of a row writes behind it, the next row replaces.
     static int64_t sums_pitch(const Blocks& blocks, int64_t width) {
         return width <= 2 * kLanes ? width : blocks.padded_width();
     }
 
-    // All rows of a strip of kVectors vectors; the last group of rows overlaps the one before.
+    // All rows of a tile of kVectors vectors; the last group of rows overlaps the one before.
     template <int kRows, int kVectors>
-    static BK_HD void sum_strip(const PlaneTaps<S>& taps, const S* weights, const S* scratch, int64_t step, int64_t height,
-                                S* sums, int64_t pitch) {
+    static BK_HD void sum_tile(const PlaneTaps<S>& taps, const S* weights, const S* scratch, int64_t step, int64_t height,
+                               S* sums, int64_t pitch) {
         if (height < kRows) {
             for (int64_t r = 0; r < height; ++r)
                 sum_taps<1, kVectors>(taps, weights, scratch + r * step, step, sums + r * pitch, pitch);
@@ -164,10 +164,10 @@ struct DepthwisePlanes {
     static BK_HD void sum_block(const TapSums& p, const Blocks& blocks, const PlaneTaps<S>& taps, const S* weights,
                                 const S* scratch, int64_t height, int64_t width, S* sums) {
         const int64_t step = p.axis[1].step * p.axis[2].step * blocks.pitch, pitch = sums_pitch(blocks, width);
-        if (width <= kLanes) return sum_strip<6, 1>(taps, weights, scratch, step, height, sums, pitch);
-        if (width <= 2 * kLanes) return sum_strip<4, 2>(taps, weights, scratch, step, height, sums, pitch);
+        if (width <= kLanes) return sum_tile<6, 1>(taps, weights, scratch, step, height, sums, pitch);
+        if (width <= 2 * kLanes) return sum_tile<4, 2>(taps, weights, scratch, step, height, sums, pitch);
         for (int64_t x = 0; x < width; x += 4 * kLanes)
-            sum_strip<2, 4>(taps, weights, scratch + x, step, height, sums + x, pitch);
+            sum_tile<2, 4>(taps, weights, scratch + x, step, height, sums + x, pitch);
     }
 
     static Status run(const Problem& problem) {
