@@ -229,15 +229,18 @@ UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 # A partial library has the hand-written units of core/ and of its families.
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
 IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
-NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
-# Attention multiplies with the CPU microkernels of gemm, experts and quantised weights with its driver too.
+# Convolution with one tap is a product of gemm's wgmma kernels.
+CONV_CU := $(if $(filter conv conv.%,$(FAMILIES)),$(filter native/gemm/sm90/matmul_%,$(ARCH_USED)))
+NATIVE_CU := $(sort $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)) $(CONV_CU))
+# Attention multiplies with the CPU microkernels of gemm; convolution, experts and quantised weights with its driver too.
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
-GEMM_CPU := $(if $(filter moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
+GEMM_CPU := $(if $(filter conv conv.% moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))
 NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU) $(GEMM_CPU))
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
                  $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) \
-                 $(if $(filter native/quantize/instances/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/products.o) $(OUT)/fibers/obj/core/abi/library.o
+                 $(if $(filter native/quantize/instances/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/products.o) \
+                 $(if $(filter native/conv/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/conv.o) $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o
 
 cpu-library cuda-library fibers-library: %-library: $(OUT)/%/libbaracuda_kernels.so

@@ -75,6 +75,7 @@ from baracuda.kinds import (
     CellKind,
     CodeBook,
     ColorConversion,
+    ConvKind,
     CrossEntropyTargetKind,
     DenseLayout,
     DynamicRangeMode,
@@ -147,6 +148,8 @@ if TYPE_CHECKING:
     from baracuda.attention.ring import RingAttentionPlan as RingAttentionPlan
     from baracuda.composites import *  # noqa: F403
     from baracuda.concatenation import *  # noqa: F403
+    from baracuda.convolutions.functions import *  # noqa: F403
+    from baracuda.convolutions.plans import *  # noqa: F403
     from baracuda.experts.functions import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm.packing import *  # noqa: F403
@@ -246,6 +249,7 @@ _OPS = {
     "attention.hyper_connections": "HyperConnection",
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
+    "convolutions.windows": "Im2Col1d Im2Col2d Col2Im1d",
     "image": "AffineGrid2d",
     "boxes": "RoiAlign RoiAlignBackward RoiPool RoiPoolBackward Nms BatchedNms BoxIou",
     "deform": "DeformColumns DeformColumnsBackward",
@@ -430,6 +434,23 @@ _LAZY |= dict.fromkeys(
 _LAZY |= dict.fromkeys(("gru", "lstm", "rnn"), "recurrent.functions")
 _LAZY |= dict.fromkeys(
     (
+        *("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+        *("conv1d_backward", "conv2d_backward", "conv3d_backward"),
+        *("conv_transpose1d_backward", "conv_transpose2d_backward", "conv_transpose3d_backward"),
+    ),
+    "convolutions.functions",
+)
+_LAZY |= dict.fromkeys(
+    [
+        f"{op}{rank}d{word}"
+        for op in ("Conv", "ConvTranspose")
+        for rank in (1, 2, 3)
+        for word in ("BwDataArgs", "Descriptor", "DwArgs", "FwArgs", "Plan")
+    ],
+    "convolutions.plans",
+)
+_LAZY |= dict.fromkeys(
+    (
         "dequantize_linear",
         "dynamic_quantize_linear",
         "fake_quantize",
@@ -530,6 +551,7 @@ __all__ = [
     "CodeBook",
     "ColorConversion",
     "BufferTooSmallError",
+    "ConvKind",
     "CrossEntropyTargetKind",
     "CheckError",
     "DenseLayout",

@@ -176,6 +176,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int | Sequence[int]"),
     "crop": "Sequence[int] | None", "color_code": "str | ColorConversion",
     "layout": "str", "divisor_override": "int | None",
+    **dict.fromkeys(("padding_after", "output_padding"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -361,6 +362,7 @@ _SHAPES = {
     "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, "
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "codes": "Codes and scales are row-major; a result has the leading axes of its array where there are rows.",
+    "convolution": "Arrays have the shapes of the description; weight has that of its argument in gradients, too.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads "

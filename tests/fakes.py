@@ -179,6 +179,7 @@ EXAMPLES = {
         ((2, 3, 9, 7), (4, 3)),
     ),
     "FractionalMaxPoolNd": ((2, 3, 9, 7), (4, 3), (2, 2)), "FractionalMaxPoolNdBackward": ((2, 3, 9, 7), (4, 3)),
+    **dict.fromkeys(("Im2Col1d", "Col2Im1d"), (2, 3, 7, 3, 2, 1)), "Im2Col2d": (2, 3, 5, 6, 2, 3),
     "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "ConcatMany": ((3, 9), 1, (4, 0, 5)),
     "Flip": (SHAPE, (True, False)),
     "Roll": (SHAPE, (1, -1)),

@@ -43,6 +43,8 @@ LIMITS = {
     "padding_mode": "0 (zeros), 1 (border) or 2 (reflection)",
     "padding_high": "of each entry >= 0, and less than a window",
     "padding_low": "of each entry >= 0, and less than a window",
+    "output_padding": "of each entry >= 0, and below the larger of steps and dilation",
+    "padding_after": "of each entry >= 0",
     "pos_weight_extent": ">= 1",
     "query_offset": "in [-2^32, 2^32]",
     "r": ">= 1",
@@ -96,6 +98,17 @@ OTHERS: dict[tuple[str, ...], dict[str, str]] = {
         "reverse": "0, or 1 with one direction",
     },
     ("moe_sort",): {"tokens": "tokens * top_k is at most 2^31 - 1"},
+    ("conv", "im2col_1d", "im2col_2d", "col2im_1d"): {
+        "groups": ">= 1, and divides both numbers of channels",
+        **{
+            f"{name}_{axis}": f">= {low}"
+            for name, low in (("stride", 1), ("dilation", 1), ("pad", 0))
+            for axis in "ldhw"
+        },
+        **{f"output_pad_{axis}": ">= 0, and below the larger of stride and dilation" for axis in "ldhw"},
+        **dict.fromkeys(("l_filt", "kl", "kd", "kh", "kw"), ">= 1"),
+    },
+    ("conv_transpose",): dict.fromkeys(("l_in", "d_in", "h_in", "w_in"), ">= 1"),
     ("mode{I}", "{F}{I}_{T}", "{F}_{T}"): {"axis_len": ">= 1"},
 }
 # Extents, windows and steps of pooling with a rank in its name; padding is at most half of a window.

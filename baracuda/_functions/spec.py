@@ -23,7 +23,7 @@ from baracuda.dtypes import ElementKind
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = frozenset(
-    "gemm indexing loss moe norm pool quantize random recurrent reduce sampling search softmax sort".split()
+    "conv gemm indexing loss moe norm pool quantize random recurrent reduce sampling search softmax sort".split()
 )
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
@@ -81,6 +81,10 @@ PLAN_ONLY = (
     "reduce_{F}_backward_{T} moments",  # one axis only
     "upsample_nearest_2d",  # interpolate takes any layout
     "grid_sample_2d",  # grid_sample has options, and overwrites gradients
+    "conv_",  # convolution takes any rank and layout
+    "im2col_1d",
+    "im2col_2d",
+    "col2im_1d",
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUIO]\}")

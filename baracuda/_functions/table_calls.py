@@ -49,6 +49,7 @@ _RULE_PARAMETERS = {
     "dequantize_blocks": ("format", "x"),
     "quantize_channels": ("shape4",), "quantize_groups": ("group_size", "axis_size"),
     "quantize_tokens": ("n", "d", "scale"), "quantize_tensor": ("numel", "scale"),
+    "convolution": ("filter_shape",),
     "quantized_linear": ("weight_zeros",), "integer_product": ("a_zeros", "b_zeros"),
     "regions": ("num_rois", "rois"), "nms": ("num_boxes", "scores"), "box_pairs": ("boxes1", "boxes2"),
     "pixels_to_planes": ("source_h", "source_w"), "planes_to_pixels": ("reverse_channels", "flip_columns"),

@@ -233,6 +233,10 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "SamplePadding": {
         "ZEROS": "zeros", "BORDER": "the nearest edge", "REFLECTION": "the image, mirrored at its edges",
     },
+    "ConvKind": {
+        "DEPTHWISE_CONV_2D": "groups of one channel", "UNFOLD": "windows as columns",
+        "FOLD": "the sum of columns over the windows of an image",
+    },
 }  # fmt: skip
 # Prefixes of the names of an enumeration's ops.
 _PREFIXES = {

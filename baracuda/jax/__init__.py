@@ -18,7 +18,7 @@ from typing import Any
 
 from baracuda._functions import deform_calls
 from baracuda._functions.spec import specs
-from baracuda.jax import _attention, _concat, _moe, _pool, _quantize, _recurrent
+from baracuda.jax import _attention, _concat, _convolution, _moe, _pool, _quantize, _recurrent
 from baracuda.jax._calls import made as _made
 
 # Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.
@@ -42,6 +42,8 @@ def __getattr__(name: str) -> Any:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in deform_calls.NAMES:
         value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _convolution.NAMES:
+        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -53,6 +55,7 @@ def __dir__() -> list[str]:
         {
             *_attention.NAMES,
             *_concat.FUNCTIONS,
+            *_convolution.NAMES,
             *_moe.NAMES,
             *_pool.NAMES,
             *_quantize.NAMES,

@@ -25,7 +25,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _moe, _pool, _quantize, _recurrent
+from baracuda.torch import _attention, _autocast, _concat, _convolution, _moe, _pool, _quantize, _recurrent
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -45,6 +45,7 @@ _TYPES = {
     "pooled_h": "SymInt[]", "crop": "SymInt[]?", "color_code": "str",
     **dict.fromkeys(("kernel_h", "stride_h", "pad_h", "dilation_h"), "int[]"),
     "layout": "str", "divisor_override": "int?",
+    **dict.fromkeys(("padding_after", "output_padding"), "int[]"),
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes", "order_axis"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
@@ -53,7 +54,7 @@ _TYPES = {
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.
 _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
-            "stride", "output_size", "scale_factor")  # fmt: skip
+            "output_padding", "output_size", "padding_after", "scale_factor", "stride")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -74,6 +75,8 @@ def __getattr__(name: str) -> Any:
         value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
     elif name in deform_calls.NAMES:
         value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif name in _convolution.NAMES:
+        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -91,6 +94,12 @@ def __dir__() -> list[str]:
             *_recurrent.NAMES,
             *deform_calls.NAMES,
             *specs(),
+            *specs(),
+            *_concat.FUNCTIONS,
+            *_attention.NAMES,
+            *_moe.NAMES,
+            *_quantize.NAMES,
+            *_convolution.NAMES,
             "register",
         }
     )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.autocast for the operators, by PyTorch's policy for CUDA, on the CPU too.
 
-GEMMs run in autocast's dtype. Softmax, losses, layer, RMS and group norms run in float32, in which their 16-bit forms
-compute anyway, so that results are not rounded. Other operators take tensors as they are, and promote mixed dtypes.
+GEMMs and convolutions run in autocast's dtype. Softmax, losses, layer, RMS and group norms run in float32, in which
+their 16-bit forms compute anyway, so that results are not rounded. Other operators take tensors as they are, and
+promote mixed dtypes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _WIDE_NORMS = (
     "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "group_norm", "group_norm_wide",
     "group_norm_channels_last",
 )  # fmt: skip
-_NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm")  # shape rules
+_NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm", "convolution")  # shape rules
 
 
 def policy(spec: Spec) -> str:
@@ -28,7 +29,8 @@ def policy(spec: Spec) -> str:
     if "_backward" in spec.name:
         return ""
     if spec.layout in _NARROW:
-        return "narrow"
+        is_integer = spec.layout == "convolution" and "bf16" not in spec.row.slots["T"]
+        return "" if is_integer else "narrow"
     is_wide = spec.row.family in _WIDE or spec.name.removesuffix("_forward") in _WIDE_NORMS
     return "wide" if is_wide and "f32" in spec.row.slots.get("T", ()) else ""
 

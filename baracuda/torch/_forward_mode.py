@@ -32,6 +32,7 @@ _SYMMETRIC = ("softmax", "softmax_to_f32", "gumbel_softmax", "l2_normalize", "sp
 # Functions that are linear in each of several groups of arguments.
 _MULTILINEAR: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(("matmul", "grouped_gemm"), (("a",), ("b",))),
+    "convolution_backward_data": (("dy",), ("weight",)),
     "embedding_bag_weighted": (("weight",), ("per_sample_weights",)),
     **{f"rope_apply{form}": (("x",), ("cos", "sin")) for form in ("", "_half", "_thd", "_thd_half")},
 }
@@ -238,6 +239,29 @@ def _linear_backward(call: Operators, given: Arrays) -> Any:
     return [make() if need else dy.new_empty(0) for make, need in zip(found, needs)]
 
 
+def _convolution(name: str) -> Callable[[Operators, Arrays], Any]:
+    """act(conv(x, weight) + bias) as a dual tensor; conv is linear in each operand."""
+
+    def results(call: Operators, given: Arrays) -> Any:
+        names = ("stride", "padding", "padding_after", "output_padding", "dilation", "groups", "channels_last")
+        numbers = {n: given[n] for n in (*names, "allow_tf32") if n in given}
+        dots = {n: tangent_of(given.get(n)) for n in ("x", "weight", "bias")}
+        x, weight, bias = (primal_of(given.get(n)) for n in ("x", "weight", "bias"))
+        operator = call(name)
+        z = operator(x, weight, bias, **numbers)
+        parts = [operator(dots["x"], weight, None, **numbers)] if dots["x"] is not None else []
+        parts += [operator(x, dots["weight"], None, **numbers)] if dots["weight"] is not None else []
+        if dots["bias"] is not None:
+            behind = 0 if given["channels_last"] else z.dim() - 2
+            parts.append(dots["bias"].reshape(-1, *[1] * behind).expand(z.shape))
+        if parts:
+            z = forward_ad.make_dual(z, sum(parts[1:], parts[0]))
+        activation = int(given["activation"])
+        return [call(_ACTIVATIONS[activation - 1])(z) if activation else z]
+
+    return results
+
+
 def _matmul_backward(call: Operators, given: Arrays) -> Any:
     dy, a, b = given["dy"], given["a"], given["b"]
     needs = given.get("needs") or [True] * 2
@@ -297,6 +321,7 @@ _BY_DUALS: dict[str, Callable[[Operators, Arrays], Any]] = {
     "linear": lambda call, given: [_linear(call, given)],
     **{f"linear_{name}_forward": _activated(name) for name in _ACTIVATIONS},
     **{f"linear_{name}_forward": _gated(gate) for name, gate in _GATES.items()},
+    **{name: _convolution(name) for name in ("convolution", "convolution_transpose")},
     "linear_backward": _linear_backward, "matmul_backward": _matmul_backward, "prelu": _prelu,
     "layer_norm_forward": _normed(True), "rms_norm_forward": _normed(False),
     "add_layer_norm_forward": _normed(True, True), "add_rms_norm_forward": _normed(False, True),

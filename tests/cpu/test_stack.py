@@ -87,6 +87,9 @@ PROBLEMS = (
     "row",
     "few_rows",
     "d1030",
+    "depthwise",
+    "depthwise_last",
+    "causal_first",
 )
 
 

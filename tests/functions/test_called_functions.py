@@ -54,7 +54,9 @@ MOVES = {
     "pad_high": lambda p: tuple(
         [o - i - low for o, i, low in zip(wide_of(p), p.host["input_shape"], p.host["pad_low"])]),
     "concat_dim": lambda p: p.scalars["concat_dim"],
-    **{name: lambda p, name=name: p.host[name] for name in ("kernel_size", "dilation", "padding", "steps")},
+    **{name: lambda p, name=name: p.host[name] for name in (
+        "kernel_size", "dilation", "padding", "steps", "padding_after", "output_padding"
+    )},
     "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
     "tokens_first": lambda p: False,
@@ -243,7 +245,7 @@ def test_problems_of_the_cases(name):
 
 def is_served(spec, slots):
     """Whether the row, with its dtype of results, serves the function."""
-    if spec.row.family == "quantize":  # by the argument dtype
+    if spec.row.family in ("conv", "quantize"):  # by the argument dtype
         return True
     results = spec.row.slots.get("U", ("i64",))
     given = {param.dtype for param in spec.row.pointers if not param.is_output}

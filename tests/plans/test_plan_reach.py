@@ -24,6 +24,10 @@ UNUSED = {
     r"loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64",
     r"((add_)?(rms|layer)|batch|group)_norm_f64",
     r"(add_(rms|layer)_norm_backward|batch_norm_(training|inference)|group_norm_channels_last|l2_normalize(_backward)?)_f64",
+    # Plans of three directions launch these: tests/conv/test_plans.py.
+    r"conv(_transpose)?_[123]d_.*",
+    # The general forms behind conv1d, conv2d and conv3d.
+    r"convolution_.*",
     # Plans launch these beside their own op.
     r"check_indices_.*",
     # Gradients of linear.

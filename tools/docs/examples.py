@@ -82,9 +82,39 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
                 "CONSTANT": mode.upper(),
             },
         )
+    found |= _ranks_of_convolution()
     for width, (dtype, element) in OF_WIDTH.items():
         for name in ("contiguize_b{}", "write_slice_b{}", "write_slice_b{}_doff"):
             found[name.format(width)] = name.format(4), {"np.float32": dtype, "bk.f32": element}
+    return found
+
+
+def _ranks_of_convolution() -> dict[str, tuple[str, dict[str, str]]]:
+    """Programs of 2-d convolution, with other shapes for other ranks; a program is about three directions."""
+    shapes = {
+        "conv": {
+            "(1, 2, 4, 4)": ("(1, 2, 16)", "(1, 2, 2, 2, 4)"), "(1, 2, 3, 3)": ("(1, 2, 3)", "(1, 2, 3, 3, 3)"),
+            "(1, 1, 4, 4)": ("(1, 1, 16)", "(1, 1, 2, 2, 4)"),
+            "with_padding(1, 1)": ("with_padding(1)", "with_padding(1, 1, 1)"),
+            "Descriptor(1, 2, 1, 4, 4, 3, 3,": ("Descriptor(1, 2, 1, 16, 3,", "Descriptor(1, 2, 1, 2, 2, 4, 3, 3, 3,"),
+            "Conv2d": ("Conv1d", "Conv3d"), "conv2d": ("conv1d", "conv3d"),
+        },
+        "conv_transpose": {
+            "(1, 1, 2, 2)": ("(1, 1, 4)", "(1, 1, 1, 2, 2)"), "(1, 2, 3, 3)": ("(1, 2, 3)", "(1, 2, 3, 3, 3)"),
+            "(1, 2, 5, 5)": ("(1, 2, 9)", "(1, 2, 3, 5, 5)"),
+            "with_stride(2, 2)": ("with_stride(2)", "with_stride(2, 2, 2)"),
+            "Descriptor(1, 1, 2, 2, 2, 3, 3,": ("Descriptor(1, 1, 2, 4, 3,", "Descriptor(1, 1, 2, 1, 2, 2, 3, 3, 3,"),
+            "ConvTranspose2d": ("ConvTranspose1d", "ConvTranspose3d"),
+            "conv_transpose2d": ("conv_transpose1d", "conv_transpose3d"),
+        },
+    }  # fmt: skip
+    found = {}
+    for op, own in shapes.items():
+        for rank in (1, 2, 3):
+            changes = {} if rank == 2 else {text: others[rank // 2] for text, others in own.items()}
+            for direction in ("fw", "bw_data", "bw_filter"):
+                if (rank, direction) != (2, "fw"):
+                    found[f"{op}_{rank}d_{direction}"] = f"{op}_2d_fw", changes
     return found
 
 

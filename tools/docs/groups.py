@@ -21,6 +21,7 @@ TITLES = {
     "gated": "Gated activations",
     "": "Other elementwise ops",
     "attention": "Attention",
+    "conv": "Convolution",
     "embedding": "Embedding",
     "gemm": "Matrix products",
     "image": "Image",

@@ -9,6 +9,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from baracuda._functions.gradients.convolution import CONVOLUTION_GRADIENTS
+
 Call = Callable[..., Any]  # calls a function by its name
 Given = Mapping[str, Any]  # saved arrays by name, and "needs": which arguments require a gradient
 Gradients = dict[str, Any]
@@ -145,6 +147,7 @@ GEMM_GRADIENTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "quantized_matmul": (_coded(_blocks), ("w",)),
     "mx_matmul": (_coded(_mx_blocks), ("codes", "scales", "tensor_scale")),
     "gemv_4bit": (_coded(_four_bits), ("x", "codes", *_MAXIMA)),
+    **CONVOLUTION_GRADIENTS,
 }
 for _name in _ACTIVATIONS:
     GEMM_GRADIENTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")

@@ -146,7 +146,7 @@ def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str,
     else:
         spatial = given[2:]
     of = {
-        name: _each(name, numbers[name], low, len(spatial))
+        name: each_of(name, numbers[name], low, len(spatial))
         for name, low in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
     }
     kernel_elements = math.prod(of["kernel_size"])
@@ -206,7 +206,7 @@ def as_tuple(name: str, given: object, low: int) -> tuple[int, ...]:
     return (as_integer(name, given, low, INT32_MAX),)
 
 
-def _each(name: str, given: object, low: int, count: int) -> tuple[int, ...]:
+def each_of(name: str, given: object, low: int, count: int) -> tuple[int, ...]:
     """`count` integers, from a number for each axis or one for all."""
     each = as_tuple(name, given, low)
     if len(each) not in (1, count):

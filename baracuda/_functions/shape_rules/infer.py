@@ -32,6 +32,7 @@ from baracuda._functions.shape_rules import (
     attention,
     bags,
     blocks,
+    convolution,
     copies,
     deform,
     experts,
@@ -301,6 +302,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "pooled": pooling.by_windows, "pooled_to_size": pooling.by_outputs, "unpooled": pooling.unpooled,
     "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents,
     "sort": _along_axis,
+    "convolution": convolution.by_axes,
 }  # fmt: skip
 
 

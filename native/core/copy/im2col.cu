@@ -30,7 +30,7 @@ struct WindowGrid {
         constexpr int64_t kMost = INT32_MAX - kWindowThreads, kMinThreads = int64_t{1} << 18, kMinTaps = 16;
         const int64_t windows = copy.windows();
         for (const WindowAxis& a : copy.axis)
-            if (a.extent + 2 * a.padding > kMost) return false;
+            if (a.span() > kMost) return false;
         if (copy.items > kMost / copy.channels || windows > kMost) return false;
         const int64_t images = copy.items * copy.channels, last = copy.axis[2].taps;
         const int64_t rows = copy.taps() / last;

@@ -21,7 +21,10 @@ struct WindowAxis {
     int64_t windows = 1, step = 1, padding = 0;
     int64_t taps = 1, dilation = 1;
 
-    bool is_padded() const { return padding != 0; }
+    // Elements that the image with its padding spans, or the windows where they reach beyond.
+    int64_t span() const { return std::max(extent + 2 * padding, (windows - 1) * step + (taps - 1) * dilation + 1); }
+    // Whether windows reach beyond the image.
+    bool is_padded() const { return padding != 0 || (windows - 1) * step + (taps - 1) * dilation >= extent; }
 };
 
 // y[n, c, taps, windows] = x[n, c, window * step + tap * dilation - padding], and 0 outside x. Taps are row-major in y

@@ -55,7 +55,7 @@ struct WindowTiles {
         const WindowAxis &outer = copy.axis[0], &middle = copy.axis[1], &inner = copy.axis[2];
         const int64_t reach = (inner.taps - 1) * inner.dilation + 1;
         for (const WindowAxis& a : copy.axis)
-            if (a.extent + 2 * a.padding > kMost) return false;
+            if (a.span() > kMost) return false;
         if (bytes > 8 || copy.window_y != 1 || inner.windows < kMinWindows || inner.step > 2 * reach) return false;
         if (copy.items > kMost / copy.channels) return false;
         const int64_t image_rows = outer.windows * middle.windows, images = copy.items * copy.channels;

@@ -43,6 +43,9 @@ BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
     return result;
 }
 
+// Unsigned bytes of A by signed ones of B.
+struct u8_by_s8 {};
+
 // mma of element type T: d += a b, with accumulators of type Sum.
 template <class T>
 struct Mma;
@@ -65,6 +68,7 @@ BK_MMA(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
 BK_MMA(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
 BK_MMA(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
 BK_MMA(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
+BK_MMA(u8_by_s8, int32_t, "r", "m16n8k32", "s32.u8.s8.s32")
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
 BK_MMA(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
 BK_MMA(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")

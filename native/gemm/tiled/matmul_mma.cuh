@@ -275,33 +275,51 @@ struct WarpAccumulators {
     }
 };
 
+// Pitch of staged rows, padded against bank conflicts.
+template <int kSide>
+constexpr int kStagedPitch = kSide + 8;
+
+// Stages 16 rows of each warp's results, those of pass number `pass`: 32 rows of the tile, the upper half's first.
+template <class T, int kSide>
+BK_DEVICE void stage_rows(matmul_scalar_t<T>* staging, const WarpAccumulators<T, kSide>& sums, int pass, int warp_row,
+                          int warp_column, int lane, int64_t depth) {
+    constexpr int kPitch = kStagedPitch<kSide>;
+    static_assert(32 * kPitch * sizeof(matmul_scalar_t<T>) <= kMatmulBytes<kSide>, "two row blocks fit where the tiles were");
+    const int warp_staged_row = warp_row == 0 ? 0 : 16;
+#pragma unroll
+    for (int i = 0; i < WarpAccumulators<T, kSide>::kRows; ++i) {
+        if (i != pass) continue;
+#pragma unroll
+        for (int j = 0; j < WarpAccumulators<T, kSide>::kColumns; ++j)
+            for (int v = 0; v < 4; ++v)
+                staging[(warp_staged_row + lane / 4 + v / 2 * 8) * kPitch + warp_column + 8 * j + lane % 4 * 2 + v % 2] =
+                    sums.result(i, j, v, depth);
+    }
+}
+
+// Row of the tile that a staged row holds.
+template <int kSide>
+BK_DEVICE int tile_row_of(int staged_row, int pass) {
+    return staged_row / 16 * (kSide / 2) + 16 * pass + staged_row % 16;
+}
+
 // Stages the block's results in shared memory, 16 rows of each warp at a time, so that the epilogue goes along rows.
 template <class T, int kSide>
 BK_DEVICE void store_sums(const Matmul<T>& p, const SplitK<matmul_scalar_t<T>>& split, const WarpAccumulators<T, kSide>& sums,
                           char* shared, const TileCoord& coord, int warp_row, int warp_column, int thread, bool in_pairs) {
     using S = matmul_scalar_t<T>;
-    constexpr int kPitch = kSide + 8, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
-    static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two row blocks fit where the tiles were");
+    constexpr int kPitch = kStagedPitch<kSide>, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
     S* const staging = reinterpret_cast<S*>(shared);
-    const int lane = thread % 32, warp_staged_row = warp_row == 0 ? 0 : 16;
+    const int lane = thread % 32;
 #pragma unroll 1
     for (int pass = 0; pass < kPasses; ++pass) {
         __syncthreads();
-#pragma unroll
-        for (int i = 0; i < kPasses; ++i) {
-            if (i != pass) continue;
-#pragma unroll
-            for (int j = 0; j < WarpAccumulators<T, kSide>::kColumns; ++j)
-                for (int v = 0; v < 4; ++v)
-                    staging[(warp_staged_row + lane / 4 + v / 2 * 8) * kPitch + warp_column + 8 * j + lane % 4 * 2 + v % 2] =
-                        sums.result(i, j, v, p.k);
-        }
+        stage_rows<T, kSide>(staging, sums, pass, warp_row, warp_column, lane, p.k);
         __syncthreads();
 #pragma unroll 1
         for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
             const int staged_row = index / kPairs, at = index % kPairs * 2;
-            const int64_t row = coord.row + staged_row / 16 * (kSide / 2) + 16 * pass + staged_row % 16,
-                          column = coord.column + at;
+            const int64_t row = coord.row + tile_row_of<kSide>(staged_row, pass), column = coord.column + at;
             if (row >= coord.row_end || column >= coord.column_end) continue;
             const S* const pair = staging + staged_row * kPitch + at;
             if constexpr (kMayBeGated<T>)

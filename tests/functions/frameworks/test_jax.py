@@ -320,6 +320,7 @@ def test_errors_and_names():
             *bj._pool.NAMES,
             *bj._quantize.NAMES,
             *bj._recurrent.NAMES,
+            *bj._convolution.NAMES,
         }
         and "gelu" in bj.gelu.__doc__
     )

@@ -34,8 +34,8 @@ FLAT = [
     if row.problem[0].name == "numel" and op not in set(STRIDED)
     and not any(p.name == "shape4" for p in row.problem)  # extents that numel must be the product of
 ]  # fmt: skip
-# Ops of operands with one extent each, which fits.
-ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|unique_(?!r|c)"
+# Ops of operands with one extent each, which fits, or with extents that follow from others and are refused themselves.
+ONE_EXTENT = r"ring_attention_init|searchsorted_[a-z]+\d+$|bincount|histogram|unique_(?!r|c)|conv_transpose|col2im_1d"
 # Ops whose operand sizes are products of several extents; a gradient that is told its element count is refused as too
 # short.
 OTHERS = [

@@ -47,9 +47,11 @@ inline uint32_t round_to_tf32(uint32_t bits) {
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
 }
 
-// 16 x 8 dot products of 32 bytes of a row of A and a column of B.
-template <class T>
-struct Mma {
+struct u8_by_s8 {};
+
+// 16 x 8 dot products of 32 bytes of a row of A, of type T, and a column of B, of type B.
+template <class T, class B = T>
+struct MmaOf {
     using Sum =
         std::conditional_t<std::is_integral_v<T>, int32_t, std::conditional_t<std::is_same_v<T, double>, double, float>>;
 
@@ -62,7 +64,8 @@ struct Mma {
         constexpr unsigned int kElements = 32 / sizeof(T), kWords = sizeof(T) / 4;
         for (unsigned int v = 0; v < 4; ++v) {
             const unsigned int row = lane / 4 + v / 2 * 8, column = lane % 4 * 2 + v % 2;
-            T x[kElements], y[kElements];
+            T x[kElements];
+            B y[kElements];
             char *to_x = reinterpret_cast<char*>(x), *to_y = reinterpret_cast<char*>(y);
             if constexpr (kWords == 2) {
                 for (unsigned int t = 0; t < 4; ++t) {
@@ -81,6 +84,10 @@ struct Mma {
     }
 };
 
+template <class T>
+struct Mma : MmaOf<T> {};
+template <>
+struct Mma<u8_by_s8> : MmaOf<uint8_t, int8_t> {};
 template <>
 struct Mma<e4m3> : Fp8Mma<Mma<f16>, e4m3> {};
 template <>

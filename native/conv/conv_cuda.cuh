@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of a convolution's kernel on the GPU. conv_*.cu instantiate it for a dtype each.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "conv/core.h"
+#include "conv/depthwise/depthwise_filter.cuh"
+#include "conv/depthwise/depthwise_sums.cuh"
+#include "conv/pointwise_wgmma.cuh"
+#include "conv/tap_sums.h"
+#include "conv/tiled/launch.cuh"
+
+namespace bk {
+
+// Whether direct kernels compute it: products of matrices would have few columns.
+constexpr int64_t kMostMultiplier = 8;
+inline bool is_direct(const ConvShape& s) { return s.is_depthwise() && s.group_out() <= kMostMultiplier; }
+
+// The type of the direct kernels, which have no tensor cores.
+template <class T>
+using direct_t = std::conditional_t<std::is_same_v<T, tf32>, float, T>;
+
+// The epilogue of a direct kernel: d[channel, offset].
+template <class T>
+Epilogue<direct_t<T>> direct_epilogue(const ConvEpilogue<T>& given, matmul_element_t<T>* result, int64_t channel_stride) {
+    Epilogue<direct_t<T>> e{};
+    e.c = given.c;
+    e.d = result;
+    e.z = given.z;
+    e.alpha = given.alpha;
+    e.beta = given.beta;
+    e.activation = given.activation;
+    e.row_bias = given.bias;
+    e.c_at = e.d_at = e.z_at = {channel_stride, 1, 0};
+    return e;
+}
+
+// The epilogue of results that begin `elements` further on.
+template <class T>
+Epilogue<T> offset_epilogue(Epilogue<T> e, int64_t elements) {
+    e.c = e.offset_by(e.c, elements);
+    e.d = e.offset_by(e.d, elements);
+    e.z = e.offset_by(e.z, elements);
+    return e;
+}
+
+template <class T>
+Status conv_forward(const Launch& launch, const ConvShape& s, const matmul_element_t<T>* x, const matmul_element_t<T>* w,
+                    matmul_element_t<T>* y, const ConvEpilogue<T>& epilogue) {
+    if (is_direct(s))
+        if (const TapSums sums = forward_sums(s); has_depthwise_sums(sums))
+            return depthwise_sums<direct_t<T>>(launch, sums, x, w, direct_epilogue(epilogue, y, s.y.channel));
+    if (is_pointwise(s)) {
+        bool is_done = false;
+        BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_out, s.c_in, x, w, true, y, epilogue, &is_done));
+        if (is_done) return Status::kOk;
+    }
+    return conv_by_gemm<T>(launch, s, ConvDirection::kForward, x, w, nullptr, y, epilogue);
+}
+
+template <class T>
+Status conv_backward_data(const Launch& launch, const ConvShape& s, const matmul_element_t<T>* dy, const matmul_element_t<T>* w,
+                          matmul_element_t<T>* dx, const ConvEpilogue<T>& epilogue) {
+    if (is_direct(s) && has_depthwise_phases(s))
+        return for_each_phase(s, [&](const DataPhase& phase) {
+            const Epilogue<direct_t<T>> e = direct_epilogue(epilogue, dx, s.x.channel);
+            return depthwise_sums<direct_t<T>>(launch, phase.sums, dy, w + phase.weight, offset_epilogue(e, phase.result));
+        });
+    if (is_pointwise(s)) {
+        bool is_done = false;
+        BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_in, s.c_out, dy, w, false, dx, epilogue, &is_done));
+        if (is_done) return Status::kOk;
+    }
+    return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardData, nullptr, w, dy, dx, epilogue);
+}
+
+template <class T>
+Status conv_backward_filter(const Launch& launch, const ConvShape& s, const matmul_element_t<T>* x,
+                            const matmul_element_t<T>* dy, matmul_element_t<T>* dw, matmul_scalar_t<T> alpha,
+                            matmul_scalar_t<T> beta) {
+    ConvEpilogue<T> epilogue;
+    epilogue.alpha = alpha;
+    epilogue.beta = beta;
+    if (beta != 0) epilogue.c = dw;
+    if (is_direct(s)) return depthwise_filter<direct_t<T>>(launch, s, x, dy, direct_epilogue(epilogue, dw, s.w.outer));
+    return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardFilter, x, nullptr, dy, dw, epilogue);
+}
+
+template <class T>
+size_t conv_workspace(const ConvShape& s, ConvDirection direction) {
+    if (is_direct(s)) {
+        if (direction == ConvDirection::kBackwardFilter) return depthwise_filter_workspace<direct_t<T>>(s);
+        const bool has_kernel =
+            direction == ConvDirection::kForward ? has_depthwise_sums(forward_sums(s)) : has_depthwise_phases(s);
+        if (has_kernel) return 0;
+    }
+    return ConvWorkspace<T>::of(s, direction, true, nullptr).bytes;
+}
+
+#define BK_CONV(T)                                                                                                           \
+    template Status conv_forward<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*, const matmul_element_t<T>*, \
+                                    matmul_element_t<T>*, const ConvEpilogue<T>&);                                           \
+    template Status conv_backward_data<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                       \
+                                          const matmul_element_t<T>*, matmul_element_t<T>*, const ConvEpilogue<T>&);         \
+    template Status conv_backward_filter<T>(const Launch&, const ConvShape&, const matmul_element_t<T>*,                     \
+                                            const matmul_element_t<T>*, matmul_element_t<T>*, matmul_scalar_t<T>,            \
+                                            matmul_scalar_t<T>);                                                             \
+    template size_t conv_workspace<T>(const ConvShape&, ConvDirection);
+
+}  // namespace bk

@@ -1,0 +1,14 @@
+# %% Plan
+import numpy as np
+
+import baracuda as bk
+
+x = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
+descriptor = bk.Im2Col1dDescriptor(1, 1, 6, 3, element=bk.f32)
+columns = bk.empty(descriptor.columns_shape, bk.f32)
+plan = bk.Im2Col1dPlan.select(None, descriptor)
+plan.run(None, None, bk.Im2Col1dArgs(input=bk.upload(x), output=columns))
+print(bk.download(columns))
+
+# %% Function of any number of axes
+print(bk.im2col(x, kernel_size=3))
