@@ -23,10 +23,10 @@ namespace bk {
 struct ConvArguments {
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation, *output_padding;
-    int32_t groups, layout;
+    int32_t groups, channels_last;
 
     int spatial() const { return rank - 2; }
-    ConvLayout order() const { return static_cast<ConvLayout>(layout); }
+    ConvLayout order() const { return static_cast<ConvLayout>(channels_last); }
     int channel_axis() const { return order() == ConvLayout::kChannelsFirst ? 1 : rank - 1; }
     int spatial_axis(int d) const { return d + (order() == ConvLayout::kChannelsFirst ? 2 : 1); }
     int64_t input_channels() const { return input_shape[channel_axis()]; }
@@ -46,7 +46,7 @@ struct ConvArguments {
     BK_COLD Status check_arrays() const {
         if (rank < 3 || rank > 2 + kConvAxes)
             return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kConvAxes);
-        BK_TRY(require_choice("layout", layout, 2, "0 (channels first) or 1 (channels last)"));
+        BK_TRY(require_choice("channels_last", channels_last, 2, "0 (channels first) or 1 (channels last)"));
         BK_TRY(require_shape("input_shape", input_shape, rank));
         BK_TRY(require_shape("filter_shape", filter_shape, rank));
         BK_TRY(require_entries("steps", steps, 1));
@@ -192,11 +192,11 @@ struct Convolution {
     using S = compute_t<T>;
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation;
-    int32_t groups, layout, activation, allow_tf32;
+    int32_t groups, channels_last, activation, allow_tf32;
     S alpha, beta;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, channels_last};
     }
     ConvShape shape() const { return arguments().shape(); }
     int64_t out_channels() const { return filter_shape[0]; }
@@ -238,11 +238,11 @@ struct ConvolutionBackwardData {
     using S = compute_t<T>;
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation;
-    int32_t groups, layout, allow_tf32;
+    int32_t groups, channels_last, allow_tf32;
     S alpha, beta;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, channels_last};
     }
     ConvShape shape() const { return arguments().shape(); }
     Status check() const { return arguments().check(); }
@@ -275,11 +275,11 @@ struct ConvolutionBackwardFilter {
     using S = compute_t<T>;
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation;
-    int32_t groups, layout, allow_tf32;
+    int32_t groups, channels_last, allow_tf32;
     S alpha, beta;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, channels_last};
     }
     ConvShape shape() const { return arguments().shape(); }
     int64_t out_channels() const { return filter_shape[0]; }
@@ -324,11 +324,11 @@ struct ConvolutionTranspose {
     using S = compute_t<T>;
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation, *output_padding;
-    int32_t groups, layout, activation, allow_tf32;
+    int32_t groups, channels_last, activation, allow_tf32;
     S alpha, beta;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, output_padding, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, output_padding, groups, channels_last};
     }
     ConvShape shape() const { return arguments().transposed_shape(); }
     int64_t out_channels() const { return shape().c_in; }
@@ -377,10 +377,10 @@ template <class T>
 struct ConvolutionSums {
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation;
-    int32_t groups, layout;
+    int32_t groups, channels_last;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, channels_last};
     }
     ConvShape shape() const { return arguments().shape(); }
     Status check() const { return arguments().check(); }
@@ -404,11 +404,11 @@ template <class T, class U>
 struct ConvolutionScaled {
     int32_t rank;
     const int32_t *input_shape, *filter_shape, *steps, *padding, *padding_after, *dilation;
-    int32_t groups, layout, activation;
+    int32_t groups, channels_last, activation;
     float alpha;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, layout};
+        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, nullptr, groups, channels_last};
     }
     ConvShape shape() const { return arguments().shape(); }
     int64_t out_channels() const { return filter_shape[0]; }

@@ -111,7 +111,7 @@ def shapes_of(call, transposed):
 
 def numbers_of(draw, call, transposed):
     x, w, _ = shapes_of(call, transposed)
-    scalars = {"rank": len(x), "groups": call.groups, "layout": call.layout, "allow_tf32": int(call.allow_tf32)}
+    scalars = {"rank": len(x), "groups": call.groups, "channels_last": call.layout, "allow_tf32": int(call.allow_tf32)}
     scalars |= {"alpha": call.alpha, "beta": call.beta}
     names = ("steps", "padding", "padding_after", "dilation")
     host = {"input_shape": x, "filter_shape": w, **dict(zip(names, call.entries))}
@@ -158,7 +158,7 @@ def backward_filter(draw, call):
 
 def read(problem):
     """Arrays with channels first by name, the entries, groups, and the function that restores the layout."""
-    is_last = problem.scalars["layout"] == 1
+    is_last = problem.scalars["channels_last"] == 1
     arrays = {}
     for name, array in problem.arrays.items():
         if array.values is not None and name not in problem.null:
@@ -169,12 +169,12 @@ def read(problem):
 
 def spatial_of(problem, name):
     shape = problem.host[name]
-    return shape[1:-1] if problem.scalars["layout"] else shape[2:]
+    return shape[1:-1] if problem.scalars["channels_last"] else shape[2:]
 
 
 def inputs_of(problem, name):
     shape = problem.host[name]
-    return shape[-1] if problem.scalars["layout"] else shape[1]
+    return shape[-1] if problem.scalars["channels_last"] else shape[1]
 
 
 def reference_of_forward(transposed):
@@ -258,7 +258,7 @@ def bad_calls(transposed=False, activation=True):
     calls = [
         Bad("rank_2", 2, r"rank is 2, must be in \[3, 5\]", {"rank": 2}, can=2),
         Bad("rank_6", 2, r"rank is 6, must be in \[3, 5\]", {"rank": 6}, can=2),
-        Bad("layout_2", 2, r"layout is 2, must be 0", {"layout": 2}, can=2),
+        Bad("channels_last_2", 2, r"channels_last is 2, must be 0", {"channels_last": 2}, can=2),
         Bad("no_groups", 2, r"groups is 0, must be >= 1", {"groups": 0}, can=2),
         Bad("negative_extent", 2, r"input_shape\[2\] is -5", host={"input_shape": (*x[:2], -5, x[3])}, can=2),
         Bad("channels", 2, rf"input_shape\[1\] is 9, {channels}", host={"input_shape": (x[0], 9, *x[2:])}, can=2),

@@ -33,7 +33,7 @@ def problem_of(draw, call, result, scaled):
     scalars, host = numbers_of(draw, call, False)
     channels = call.outputs * call.groups
     y = call.in_memory(call.batch, spatial, channels)
-    scalars = {name: scalars[name] for name in ("rank", "groups", "layout")}
+    scalars = {name: scalars[name] for name in ("rank", "groups", "channels_last")}
     arrays = {"x": draw.integers(x), "w": draw.integers(w, dtype="i8"), "y": draw.output(y, dtype=result)}
     if not scaled:
         return Problem(scalars, arrays, host)
