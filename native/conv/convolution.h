@@ -328,7 +328,8 @@ struct ConvolutionTranspose {
     S alpha, beta;
 
     ConvArguments arguments() const {
-        return {rank, input_shape, filter_shape, steps, padding, padding_after, dilation, output_padding, groups, channels_last};
+        return {rank,          input_shape, filter_shape,   steps,  padding,
+                padding_after, dilation,    output_padding, groups, channels_last};
     }
     ConvShape shape() const { return arguments().transposed_shape(); }
     int64_t out_channels() const { return shape().c_in; }

@@ -59,7 +59,7 @@ class Layer:
             "padding_after": self.pad,
             "dilation": (1,) * n,
             "groups": self.groups,
-            "layout": int(self.last),
+            "channels_last": int(self.last),
             "allow_tf32": 0,
             "alpha": 1.0,
             "beta": 0.0,
@@ -146,7 +146,7 @@ def check_bytes(of, problem):
 
 def logical(tensor, scalars):
     """The tensor with channels behind the first axis; of the same memory."""
-    if scalars["layout"] == 0:
+    if scalars["channels_last"] == 0:
         return tensor
     return tensor.permute(0, tensor.ndim - 1, *range(1, tensor.ndim - 1))
 
