@@ -101,47 +101,6 @@ private:
     }
 };
 
-// to[i] = sum over o and j of from[o * outer_stride + i * inner + j], in this order. A team has one sum, or with
-// kSumsOfTeam many, of which a thread has one.
-constexpr int64_t kSumsOfTeam = 256;
-
-template <class T>
-struct ParameterSums {
-    const float* from;
-    ParameterOut<T> to;
-    int64_t count, inner, outer, outer_stride;
-    bool is_many;
-
-    BK_HD void operator()(const Team& team, int64_t item) const {
-        if (is_many) {
-            for (int64_t k = team.rank; k < kSumsOfTeam && item * kSumsOfTeam + k < count; k += team.size) {
-                const int64_t i = item * kSumsOfTeam + k;
-                float sum = 0;
-                for (int64_t each = 0; each < inner * outer; ++each) sum += at(i, each);
-                to.put(i, sum);
-            }
-            return;
-        }
-        float mine = 0;
-        for (int64_t each = team.rank; each < inner * outer; each += team.size) mine += at(item, each);
-        const float sum = team.sum(mine);
-        if (team.rank == 0) to.put(item, sum);
-    }
-
-private:
-    BK_HD float at(int64_t i, int64_t each) const { return from[each / inner * outer_stride + i * inner + each % inner]; }
-};
-
-template <class T>
-Status sum_parameters(const Launch& launch, const float* from, const ParameterOut<T>& to, int64_t count, int64_t inner,
-                      int64_t outer) {
-    if (!to.is_given() || count == 0) return Status::kOk;
-    const bool is_many = inner == 1 && count >= 64;
-    const ParameterSums<T> job{from, to, count, inner, outer, count * inner, is_many};
-    const int64_t items = is_many ? ceil_div(count, kSumsOfTeam) : count;
-    return run_teams(launch, items, std::min<int64_t>(inner * outer, 4096) * 4 * (is_many ? kSumsOfTeam : 1), job);
-}
-
 // Slots without a tile, of sequences without tokens, must not be added.
 template <class T>
 struct ClearSlotsJob {

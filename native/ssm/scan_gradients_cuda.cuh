@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kScanThreads)
                     passed = a[k] * dh;
                     of_u[k] += b[k] * dh;
                     of_step[k] += rate * product;
-                    of_rate += step[k] * product;
+                    of_rate += lane * kOwn + k < at.count ? step[k] * product : 0.0f;
                     shared.of_b[warp][tile_slot(lane * kOwn) + k] = is_mine ? step[k] * u[k] * dh : 0.0f;
                 }
                 of_rates += of_rate;

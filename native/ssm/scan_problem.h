@@ -18,6 +18,7 @@
 
 #include "core/abi/workspace.h"
 #include "core/types/dtype.h"
+#include "ssm/parameters.h"
 #include "ssm/sequences.h"
 #include "ssm/step.h"
 
@@ -30,15 +31,6 @@ constexpr int kTileTokens = 32, kTileChannels = 16;
 #endif
 constexpr int kMaxStates = 256;
 
-// Elements of (row, token, channel); E may be const.
-template <class E>
-struct TokenView {
-    E* data;
-    int64_t row_stride, token_stride, channel_stride;
-
-    BK_HD E* at(int64_t row, int64_t token) const { return data + row * row_stride + token * token_stride; }
-};
-
 // Elements of (row, token, group, state).
 template <class E>
 struct GroupView {
@@ -47,33 +39,6 @@ struct GroupView {
 
     BK_HD E* at(int64_t row, int64_t token, int64_t group) const {
         return data + row * row_stride + token * token_stride + group * group_stride;
-    }
-};
-
-// Parameters and states, of f32 or T.
-template <class T>
-struct Parameter {
-    const void* data;
-    bool is_wide;
-
-    BK_HD bool is_given() const { return data != nullptr; }
-    BK_HD float operator[](int64_t i) const {
-        return is_wide ? static_cast<const float*>(data)[i] : widen(static_cast<const T*>(data)[i]);
-    }
-};
-
-template <class T>
-struct ParameterOut {
-    void* data;
-    bool is_wide, adds;
-
-    BK_HD bool is_given() const { return data != nullptr; }
-    BK_HD void put(int64_t i, float value) const {
-        if (adds) value += Parameter<T>{data, is_wide}[i];
-        if (is_wide)
-            static_cast<float*>(data)[i] = value;
-        else
-            static_cast<T*>(data)[i] = narrow<T>(value);
     }
 };
 

@@ -38,6 +38,15 @@ private:
     }
 };
 
+// Elements of (row, token, channel); E may be const.
+template <class E>
+struct TokenView {
+    E* data;
+    int64_t row_stride, token_stride, channel_stride;
+
+    BK_HD E* at(int64_t row, int64_t token) const { return data + row * row_stride + token * token_stride; }
+};
+
 // The number of sequences, whether there are offsets or not.
 BK_COLD inline Status require_count(int32_t batch, int32_t sequences, int32_t seqlen) {
     if (batch != 1 && sequences != batch)

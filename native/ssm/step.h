@@ -12,11 +12,18 @@
 
 namespace bk::ssm {
 
-BK_HD float logistic(float z) { return 1.0f / (1.0f + math::exp<float>(-z)); }
-BK_HD float silu(float z) { return z * logistic(z); }
-BK_HD float silu_slope(float z) {
-    const float s = logistic(z);
-    return s * (1.0f + z * (1.0f - s));
+template <class C>
+BK_HD C logistic(C z) {
+    return C(1) / (C(1) + math::exp<C>(-z));
+}
+template <class C>
+BK_HD C silu(C z) {
+    return z * logistic(z);
+}
+template <class C>
+BK_HD C silu_slope(C z) {
+    const C s = logistic(z);
+    return s * (C(1) + z * (C(1) - s));
 }
 
 // exp(step * a). GPUs have an exponential of base 2 within 2 ulp.
