@@ -236,6 +236,9 @@ _OPS = {
     "attention.hyper_connections": "HyperConnection",
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
+    "state_space": (
+        "CausalConv1d CausalConv1dBackward SelectiveScan SelectiveScanBackward SsdChunkScan SsdChunkScanBackward"
+    ),
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"

@@ -234,6 +234,7 @@ EXAMPLES = {
     "DequantizeFp8": (3, 200, bk.Fp8Scaling.GROUPS),
     "Nf4Dequantize": (6, 8, 4), "Nf4Mmvq": (6, 8, 4), "Nf4MmvqMultiM": (6, 8, 4, 4),
     "Moe": (bk.MoeKind.SCALAR_GGUF, 6, 4, 2, 32, 5, bk.GgufBlockFormat.Q8_0),
+    "CausalConv1d": (2, 6, 9, 4), "SelectiveScan": (2, 9, 6, 4, True), "SsdChunkScan": (2, 9, 3, 4, 5, 8),
     "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
     "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
     "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),

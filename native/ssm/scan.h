@@ -192,10 +192,8 @@ Status scan_backward(const Launch& launch, const ScanProblem<T>& p, const ScanGr
         BK_TRY(run_teams(launch, tokens, p.channels * 4, HeadSums<T>{p, has_tiles ? w.of_delta : nullptr, out.d_delta}));
     if (!has_tiles) return Status::kOk;
     const TokenView<T> none{};
-    return zero_stray_tokens(
-        launch,
-        ZeroTokens<T>{
-            p.sequences, {out.du, p.is_scalar_a ? none : out.d_delta, p.z.data != nullptr ? out.dz : none}, p.channels});
+    return zero_stray_tokens(launch,
+                             ZeroTokens<T>{p.sequences, {out.du, p.is_scalar_a ? none : out.d_delta, out.dz}, p.channels});
 }
 
 }  // namespace bk::ssm

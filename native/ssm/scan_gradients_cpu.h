@@ -203,12 +203,16 @@ private:
             write(sums->of_step, out.d_delta);
         else
             write_tile(sums->of_step, w.of_delta + first_token * p.channels, p.channels, 1, channels, at.count);
-        if (p.z.data == nullptr || out.dz.data == nullptr) return;
+        if (out.dz.data == nullptr) return;
         LaneTile &z = lanes->u, &dy = lanes->step;
-        read_tile(&z, p.z.at(at.row, at.begin), p.z.token_stride, p.z.channel_stride, channels, 1, at.count);
+        if (p.z.data != nullptr)
+            read_tile(&z, p.z.at(at.row, at.begin), p.z.token_stride, p.z.channel_stride, channels, 1, at.count);
         read_tile(&dy, out.dy.at(at.row, at.begin), out.dy.token_stride, out.dy.channel_stride, channels, 1, at.count);
         for (int t = 0; t < at.count; ++t)
-            for (int c = 0; c < kLanes; ++c) sums->y.token[t][c] *= dy.token[t][c] * silu_slope(z.token[t][c]);
+            for (int c = 0; c < kLanes; ++c) {
+                const float slope = p.z.data == nullptr ? 0.0f : silu_slope(z.token[t][c]);
+                sums->y.token[t][c] = p.z.data == nullptr ? 0.0f : sums->y.token[t][c] * dy.token[t][c] * slope;
+            }
         write(sums->y, out.dz);
     }
 };

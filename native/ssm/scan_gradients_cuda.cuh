@@ -45,7 +45,7 @@ struct SummaryShared {
 template <class T>
 __global__ void __launch_bounds__(kScanThreads)
     scan_summary_kernel(const ScanProblem<T> p, const TokenView<const T> dy, const ScanPartials out) {
-    BK_LAUNCH_SHARED(float4, summary_memory);
+    BK_LAUNCH_SHARED(uint4, summary_memory);
     auto& shared = *reinterpret_cast<SummaryShared<T>*>(summary_memory);
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     const int states = static_cast<int>(p.states);
@@ -111,7 +111,7 @@ struct GradientShared {
 template <class T>
 __global__ void __launch_bounds__(kScanThreads)
     scan_gradient_kernel(const ScanProblem<T> p, const ScanGradients<T> out, const ScanPartials w) {
-    BK_LAUNCH_SHARED(float4, gradient_memory);
+    BK_LAUNCH_SHARED(uint4, gradient_memory);
     auto& shared = *reinterpret_cast<GradientShared<T>*>(gradient_memory);
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     const int states = static_cast<int>(p.states);
@@ -215,11 +215,12 @@ __global__ void __launch_bounds__(kScanThreads)
             const float of_delta = is_token ? (u[k] * of_u[k] + of_step[k]) * p.rule.slope(raw) : 0.0f;
             of_bias += of_delta;
             of_skip += is_token ? u[k] * g[k] : 0.0f;
+            float of_z = 0;
             if (p.z.data != nullptr) {
-                const float z = shared.rows.z[warp][place];
                 const float whole = p.d_skip.is_given() ? sum[k] + skip * u[k] : sum[k];
-                shared.rows.z[warp][place] = shared.rows.dy[warp][place] * whole * silu_slope(z);
+                of_z = shared.rows.dy[warp][place] * whole * silu_slope(shared.rows.z[warp][place]);
             }
+            shared.rows.z[warp][place] = of_z;
             shared.rows.u[warp][place] = step[k] * of_u[k] + (p.d_skip.is_given() ? skip * g[k] : 0.0f);
             shared.rows.delta[warp][place] = of_delta;
         }
@@ -237,7 +238,7 @@ __global__ void __launch_bounds__(kScanThreads)
                 write_tokens(from, to.at(at.row, at.begin), to.token_stride, to.channel_stride, channels, at.count);
         };
         write(shared.rows.u, out.du);
-        if (p.z.data != nullptr) write(shared.rows.z, out.dz);
+        write(shared.rows.z, out.dz);
         if (!p.is_scalar_a)
             write(shared.rows.delta, out.d_delta);
         else

@@ -119,9 +119,7 @@ struct SelectiveScanBackward : SelectiveScanScalars<T> {
         out.da = {d_a, false, true};
         out.dd = {d_d, false, true};
         out.d_bias = {d_delta_bias, false, true};
-        BK_TRY(scan_backward_in(launch, this->problem(u, delta, a, b, c, d_skip, z, delta_bias), out));
-        if (dz == nullptr || z != nullptr) return Status::kOk;
-        return fill_bytes(launch, dz, 0, static_cast<size_t>(this->batch * seqlen * dim) * sizeof(T));
+        return scan_backward_in(launch, this->problem(u, delta, a, b, c, d_skip, z, delta_bias), out);
     }
 };
 
@@ -361,7 +359,6 @@ struct SelectiveScanGeneralBackward {
         BK_TRY(inputs().tokens("stride_dz", stride_dz).require_of(dz, true));
         BK_TRY(inputs().of_groups("stride_db", stride_db).require_of(db, true));
         BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of(dc, true));
-        if (dz != nullptr && z == nullptr) return fail(Status::kInvalidProblem, "dz is %p, must be NULL without z", (void*)dz);
         const auto p = inputs().problem(u, delta, a, b, c, d_skip, z, delta_bias, initial_state, cu_seqlens);
         ScanGradients<T> out{};
         out.dy = strided_tokens(dy, stride_dy);

@@ -346,7 +346,6 @@ struct SsdScanBackward {
         BK_TRY(inputs().channels("stride_dz", stride_dz).require_of(dz, true));
         BK_TRY(inputs().of_groups("stride_db", stride_db).require_of(db, true));
         BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of(dc, true));
-        if (dz != nullptr && z == nullptr) return fail(Status::kInvalidProblem, "dz is %p, must be NULL without z", (void*)dz);
         const auto p = inputs().problem(x, dt, a, b, c, d_skip, z, dt_bias, initial_state, cu_seqlens);
         ScanGradients<T> out{};
         out.dy = inputs().view(dy, stride_dy);

@@ -20,6 +20,7 @@
 
 #include "core/abi/launch.h"
 #include "core/intrinsics/tensor_core.cuh"
+#include "core/types/vec.h"
 #include "ssm/scan_tile.cuh"
 
 namespace bk::ssm {
@@ -36,15 +37,15 @@ template <bool kIsWide, bool kExactA, bool kExactB>
 BK_DEVICE void add_product(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
     uint32_t high_a[4], high_b[2];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) high_a[i] = kExactA ? __float_as_uint(a[i]) : round_to_tf32(__float_as_uint(a[i]));
+    for (int i = 0; i < 4; ++i) high_a[i] = kExactA ? bit_cast<uint32_t>(a[i]) : round_to_tf32(bit_cast<uint32_t>(a[i]));
 #pragma unroll
-    for (int i = 0; i < 2; ++i) high_b[i] = kExactB ? __float_as_uint(b[i]) : round_to_tf32(__float_as_uint(b[i]));
+    for (int i = 0; i < 2; ++i) high_b[i] = kExactB ? bit_cast<uint32_t>(b[i]) : round_to_tf32(bit_cast<uint32_t>(b[i]));
     if constexpr (kIsWide) {
         uint32_t low_a[4], low_b[2];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) low_a[i] = round_to_tf32(__float_as_uint(a[i] - __uint_as_float(high_a[i])));
+        for (int i = 0; i < 4; ++i) low_a[i] = round_to_tf32(bit_cast<uint32_t>(a[i] - bit_cast<float>(high_a[i])));
 #pragma unroll
-        for (int i = 0; i < 2; ++i) low_b[i] = round_to_tf32(__float_as_uint(b[i] - __uint_as_float(high_b[i])));
+        for (int i = 0; i < 2; ++i) low_b[i] = round_to_tf32(bit_cast<uint32_t>(b[i] - bit_cast<float>(high_b[i])));
         Mma<float>::run(d, low_a, high_b);
         Mma<float>::run(d, high_a, low_b);
     }
@@ -60,12 +61,13 @@ BK_DEVICE void stage_rows(float* to, int pitch, const T* from, int64_t token_str
         const int t = i / width, c = i % width * lanes;
         const T* const at = from + t * token_stride + c;
         if (by_vectors) {
-            float4 value{};
+            Vec<float, 4> value{};
             if (t < tokens && c < columns) {
                 const auto cell = load<4>(at);
-                value = {widen_lane(cell, 0), widen_lane(cell, 1), widen_lane(cell, 2), widen_lane(cell, 3)};
+#pragma unroll
+                for (int n = 0; n < 4; ++n) value.lane[n] = widen_lane(cell, n);
             }
-            *reinterpret_cast<float4*>(to + t * pitch + c) = value;
+            store(to + t * pitch + c, value);
         } else {
             to[t * pitch + c] = t < tokens && c < columns ? widen(*at) : 0.0f;
         }
@@ -82,7 +84,7 @@ template <class T, int kTiles>
 __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProblem<T> p, const TokenView<T> y,
                                                                   const ParameterOut<T> last_state, const SsdVectors vectors) {
     constexpr bool kIsWide = std::is_same_v<T, float>, kExact = !kIsWide;
-    BK_LAUNCH_SHARED(float4, ssd_memory);
+    BK_LAUNCH_SHARED(uint4, ssd_memory);
     __shared__ float score[kChunk][kScorePitch];
     __shared__ float step_of[kChunk], high[kChunk], low[kChunk], kept[kChunk];  // kept: exp(l_end - l_s) step_s
     __shared__ int first_bad[kHeadTile];
@@ -152,13 +154,13 @@ __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProb
         float dots[2][4] = {};
         if (key <= query) {
             for (int j = 0; j < tiles; ++j) {
-                const float2 c0 = *reinterpret_cast<const float2*>(c_rows + (query + g) * pitch + 8 * j + 2 * t);
-                const float2 c1 = *reinterpret_cast<const float2*>(c_rows + (query + g + 8) * pitch + 8 * j + 2 * t);
-                const float a[4] = {c0.x, c1.x, c0.y, c1.y};
+                const auto c0 = load<2>(c_rows + (query + g) * pitch + 8 * j + 2 * t);
+                const auto c1 = load<2>(c_rows + (query + g + 8) * pitch + 8 * j + 2 * t);
+                const float a[4] = {c0.lane[0], c1.lane[0], c0.lane[1], c1.lane[1]};
 #pragma unroll
                 for (int n = 0; n < 2; ++n) {
-                    const float2 k = *reinterpret_cast<const float2*>(b_rows + (key + 8 * n + g) * pitch + 8 * j + 2 * t);
-                    const float b[2] = {k.x, k.y};
+                    const auto k = load<2>(b_rows + (key + 8 * n + g) * pitch + 8 * j + 2 * t);
+                    const float b[2] = {k.lane[0], k.lane[1]};
                     add_product<kIsWide, kExact, kExact>(dots[n], a, b);
                 }
             }
@@ -180,9 +182,9 @@ __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProb
                 if (j >= tiles) continue;
 #pragma unroll
                 for (int m = 0; m < 2; ++m) {
-                    const float2 c0 = *reinterpret_cast<const float2*>(c_rows + (16 * m + g) * pitch + 8 * j + 2 * t);
-                    const float2 c1 = *reinterpret_cast<const float2*>(c_rows + (16 * m + g + 8) * pitch + 8 * j + 2 * t);
-                    const float a[4] = {c0.x, c1.x, c0.y, c1.y};
+                    const auto c0 = load<2>(c_rows + (16 * m + g) * pitch + 8 * j + 2 * t);
+                    const auto c1 = load<2>(c_rows + (16 * m + g + 8) * pitch + 8 * j + 2 * t);
+                    const float a[4] = {c0.lane[0], c1.lane[0], c0.lane[1], c1.lane[1]};
                     const float lower[2] = {h[j][0], h[j][1]}, upper[2] = {h[j][2], h[j][3]};
                     add_product<kIsWide, kExact, false>(sum[m][0], a, lower);
                     add_product<kIsWide, kExact, false>(sum[m][1], a, upper);
@@ -229,7 +231,7 @@ __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProb
                 }
             }
             const int bad0 = first_bad[16 * warp + g], bad1 = first_bad[16 * warp + g + 8];
-            const float nan = __uint_as_float(0x7fc00000u);
+            const float nan = bit_cast<float>(0x7fc00000u);
             if (bad0 < kChunk || bad1 < kChunk) {
 #pragma unroll
                 for (int j = 0; j < kTiles; ++j)

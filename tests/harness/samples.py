@@ -83,6 +83,23 @@ SHAPES = {
         **dict.fromkeys(("bias", "mask"), (2, 6, 4, 5)), **dict.fromkeys(("y", "dy"), (2, 6, 4, 8)), "lse": (2, 6, 4),
         "q": (2, 6, 4, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8), "slopes": (6,), "sinks": (6,),
     },
+    "causal_conv": {
+        **dict.fromkeys(("x", "dy"), (1, 4, 5)), "weight": (4, 3), "bias": (4,), "conv_state": (1, 4, 2),
+        **dict.fromkeys(("initial_state", "dfinal_state"), (2, 4, 2)),
+    },
+    "selective_scan": {
+        **dict.fromkeys(("u", "delta", "z", "dy"), (1, 4, 5)), "a": (4, 3), **dict.fromkeys(("b", "c"), (1, 2, 3, 5)),
+        **dict.fromkeys(("d_skip", "delta_bias"), (4,)), **dict.fromkeys(("initial_state", "dlast_state"), (2, 4, 3)),
+    },
+    "ssd": {
+        **dict.fromkeys(("x", "z", "dy"), (1, 5, 4, 3)), "dt": (1, 5, 4), **dict.fromkeys(("b", "c"), (1, 5, 2, 3)),
+        **dict.fromkeys(("a", "d_skip", "dt_bias"), (4,)),
+        **dict.fromkeys(("initial_state", "dlast_state"), (2, 4, 3, 3)),
+    },
+    "state_update": {
+        "state": (2, 4, 3), **dict.fromkeys(("x", "dt", "z"), (2, 4)), "a": (4, 3), **dict.fromkeys("bc", (2, 3)),
+        **dict.fromkeys(("d_skip", "dt_bias"), (4,)),
+    },
     "attention_varlen": {
         **dict.fromkeys(("y", "dy"), (5, 6, 8)), "lse": (6, 5), "q": (5, 6, 7), "k": (9, 3, 7), "v": (9, 3, 8),
         "slopes": (6,), "sinks": (6,),
@@ -220,7 +237,7 @@ INDICES = {
     **{(f"moe_{name}{end}", "position"): [[1, 3], [0, 2], [4, -1]] for name in ("permute", "combine")
        for end in ("", "_backward")},
     **dict.fromkeys(("map", "absmax_map"), np.linspace(-1, 1, 256)),
-    "seed": [11], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
+    "seed": [11], "cu_seqlens": [0, 2, 5], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
     "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],

@@ -109,6 +109,9 @@ def count_of(scan):
 
 
 def wanted(problem, found):
+    """The results that are not NULL; the gradient of an absent gate is 0."""
+    if "dz" in problem.arrays and "z" in problem.null:
+        found = found | {"dz": Expected(np.zeros(problem.arrays["dz"].shape))}
     return {name: each for name, each in found.items() if name not in problem.null}
 
 
@@ -129,8 +132,6 @@ def mamba_backward_reference(problem):
         b = name in ("d_b", "d_c")
         found = [each | {name: (np.squeeze(each[name], 2) if b else each[name]) + add(old)}
                  for each, add in zip(found, (np.asarray, np.abs))]  # fmt: skip
-    if scan.z is None:
-        found = [each | {"dz": np.zeros_like(scan.u)} for each in found]
     return wanted(problem, expected(*found, count_of(scan)))
 
 
@@ -215,7 +216,6 @@ def general(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None,
     else:
         arrays |= {"y": draw.output(tokens, at), "last_state": draw.output(states, dtype="f32")}
         names.append("y")
-    unread += ("dz",) * (backward and "z" in null)
     host = {f"stride_{n}": at_groups if n in ("b", "c", "db", "dc") else at for n in names}
     return Problem(scalars, arrays, host=host, null=absent(null, unread))
 
@@ -388,7 +388,6 @@ def duality(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None,
     else:
         arrays |= {"y": draw.output(of_x, at["y"]), "last_state": draw.output(states, dtype="f32")}
         names.append("y")
-    unread += ("dz",) * (backward and "z" in null)
     host = {f"stride_{n}": outer_strides(shapes[n], how) for n in names}
     return Problem(scalars, arrays, host=host, null=absent(null, unread))
 
