@@ -84,8 +84,8 @@ class SelectiveScanBackwardPlan(_StateSpacePlan):
 
 @dataclasses.dataclass(frozen=True)
 class SsdChunkScanDescriptor(Descriptor):
-    """x is (batch, seqlen, heads, head_dim), b and c (batch, seqlen, heads, state_dim); head_dim and state_dim are at most
-    256. Results do not depend on chunk_size.
+    """x is (batch, seqlen, heads, head_dim), b and c (batch, seqlen, heads, state_dim); head_dim and state_dim are at
+    most 256. Results do not depend on chunk_size.
     """
 
     batch: int = descriptor.extent()

@@ -13,7 +13,7 @@
 
 namespace bk::ssm {
 
-// Rows of a tile that both kernels read: u, raw steps, and g in place of dy.
+// Rows of a tile that both kernels read: u, raw steps, and g in index of dy.
 template <class T>
 struct GradientTile {
     TileRows u, delta, dy, z;
@@ -209,8 +209,8 @@ __global__ void __launch_bounds__(kScanThreads)
         float of_skip = 0, of_bias = 0;
 #pragma unroll
         for (int k = 0; k < kOwn; ++k) {
-            const int place = tile_slot(lane * kOwn) + k;
-            const float raw = shared.rows.delta[warp][place] + bias;
+            const int index = tile_slot(lane * kOwn) + k;
+            const float raw = shared.rows.delta[warp][index] + bias;
             const bool is_token = lane * kOwn + k < at.count;
             const float of_delta = is_token ? (u[k] * of_u[k] + of_step[k]) * p.rule.slope(raw) : 0.0f;
             of_bias += of_delta;
@@ -218,11 +218,11 @@ __global__ void __launch_bounds__(kScanThreads)
             float of_z = 0;
             if (p.z.data != nullptr) {
                 const float whole = p.d_skip.is_given() ? sum[k] + skip * u[k] : sum[k];
-                of_z = shared.rows.dy[warp][place] * whole * silu_slope(shared.rows.z[warp][place]);
+                of_z = shared.rows.dy[warp][index] * whole * silu_slope(shared.rows.z[warp][index]);
             }
-            shared.rows.z[warp][place] = of_z;
-            shared.rows.u[warp][place] = step[k] * of_u[k] + (p.d_skip.is_given() ? skip * g[k] : 0.0f);
-            shared.rows.delta[warp][place] = of_delta;
+            shared.rows.z[warp][index] = of_z;
+            shared.rows.u[warp][index] = step[k] * of_u[k] + (p.d_skip.is_given() ? skip * g[k] : 0.0f);
+            shared.rows.delta[warp][index] = of_delta;
         }
         of_skip = warp_sum(of_skip);
         of_bias = warp_sum(of_bias);

@@ -20,6 +20,7 @@ UNDRAWN_OPS = (
     "repeat_interleave", "roll", "sdpa_", "tri", "unfold", "write_slice",
     "dequantize_", "fake_quantize_learnable", "fake_quantize_per_channel", "gemv_4bit", "mmvq_", "moe_", "nf4_",
     "quantize_", "quantized_matmul", "swizzle_scales", "take_blocks",
+    "causal_conv1d_general", "selective_scan_general", "selective_state_update", "ssd_scan_",
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]

@@ -61,10 +61,10 @@ def _sequences(shapes: Mapping[str, Shape], batch: Any) -> Any:
 
 
 def _made(
-    spec: Spec, shapes: Mapping[str, Shape], values: dict[str, Any], extents: dict[str, Shape], own: Mapping[str, Shape],
-    views: Mapping[str, ViewAs],
+    spec: Spec, shapes: Mapping[str, Shape], values: dict[str, Any], extents: dict[str, Shape],
+    own: Mapping[str, Shape], views: Mapping[str, ViewAs],
 ) -> CallMeta:  # fmt: skip
-    """The meta of a call; `own` has the shapes of operands as the caller has them, where they are not those of C."""
+    """The meta of a call; `own` has the caller's shapes of operands, where they are not those of C."""
     for name, value in values.items():
         if not isinstance(value, float) and exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
@@ -78,8 +78,8 @@ def _made(
 
 
 def causal_conv(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """x is (batch, channels, tokens) or (batch, tokens, channels), without the batch for one row; a step of decoding may
-    lack the tokens.
+    """x is (batch, channels, tokens) or (batch, tokens, channels), without the batch for one row; a step of decoding
+    may lack the tokens.
     """
     x, weight = shapes["x"], shapes["weight"]
     time_first = bool(as_flag("time_first", numbers.get("time_first", False)))
@@ -108,8 +108,8 @@ def causal_conv(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, A
 
 
 def selective_scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """u is (batch, channels, tokens), b and c (batch, groups, states, tokens), or with time_first (batch, tokens, channels)
-    and (batch, tokens, groups, states); without groups for one of them, and without the batch for one row.
+    """u is (batch, channels, tokens), b and c (batch, groups, states, tokens), or with time_first (batch, tokens,
+    channels) and (batch, tokens, groups, states); without groups for one of them, and without the batch for one row.
     """
     u, a, b, c = (shapes[name] for name in "uabc")
     time_first = bool(as_flag("time_first", numbers["time_first"]))
@@ -135,7 +135,14 @@ def selective_scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str
     sequences, states = _sequences(shapes, batch), a[1]
     if channels % groups if groups else channels:
         raise InvalidProblemError(f"b has shape {b}: {groups} groups do not divide {channels} channels")
-    values = {"batch": batch, "seqlen": tokens, "dim": channels, "groups": groups, "dstate": states, "sequences": sequences}
+    values = {
+        "batch": batch,
+        "seqlen": tokens,
+        "dim": channels,
+        "groups": groups,
+        "dstate": states,
+        "sequences": sequences,
+    }
     of_u, of_b, of_state = (batch, tokens, channels), (batch, tokens, groups, states), (sequences, channels, states)
     of_channels = ("d_skip", "dd_skip", "delta_bias", "d_delta_bias")
     extents: dict[str, Shape] = {
@@ -156,8 +163,8 @@ def selective_scan(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str
 
 
 def ssd(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """x is (batch, tokens, heads, head_dim), dt (batch, tokens, heads), b and c (batch, tokens, groups, states); without
-    the batch for one row.
+    """x is (batch, tokens, heads, head_dim), dt (batch, tokens, heads), b and c (batch, tokens, groups, states);
+    without the batch for one row.
     """
     x, b = shapes["x"], shapes["b"]
     if len(x) not in (3, 4):

@@ -18,6 +18,12 @@ def padded(problem, s, row, begin, end):
     return np.concatenate([front, problem.arrays["x"].values[row][:, begin:end]], axis=1)
 
 
+def sums(weight, inputs, first, of):
+    """Sums over the taps of a sequence."""
+    width, tokens = weight.shape[1], inputs.shape[1] - weight.shape[1] + 1
+    return sum((of(weight[:, k : k + 1]) * of(inputs[:, k : k + tokens]) for k in range(width)), first)
+
+
 def solve(problem):
     """(values, magnitudes) of results and gradients by name."""
     s, weight = problem.scalars, problem.arrays["weight"].values
@@ -33,11 +39,7 @@ def solve(problem):
             inputs, tokens = padded(problem, q, row, begin, end), end - begin
             first = 0 if bias is None else bias[:, None]
 
-            def pre(of):
-                taps = [of(weight[:, k : k + 1]) * of(inputs[:, k : k + tokens]) for k in range(width)]
-                return sum(taps, of(np.asarray(first)))
-
-            real, size = pre(np.asarray), pre(of)
+            real, size = (sums(weight, inputs, each_of(np.asarray(first)), each_of) for each_of in (np.asarray, of))
             gate = logistic(real)
             each["y"][row][:, begin:end] = size * gate if s["use_silu"] else size
             each["final_state"][q] = of(inputs[:, tokens:])
@@ -98,7 +100,8 @@ def reference_problems(**more):
 
 # batch, channels, seqlen, width
 GENERAL = {
-    "one": (1, 1, 1, 1), "plain": (2, 6, 19, 4), "odd": (3, 7, 37, 3), "aligned": (2, 16, 64, 4), "wide": (2, 16, 96, 16),
+    "one": (1, 1, 1, 1), "plain": (2, 6, 19, 4), "odd": (3, 7, 37, 3), "aligned": (2, 16, 64, 4), 
+    "wide": (2, 16, 96, 16),
     "seven": (1, 48, 50, 7), "single": (2, 8, 9, 1), "short": (2, 4, 2, 5), "long": (2, 3, 4100, 4),
 }  # fmt: skip
 LAYOUTS = {"turned": {"order": (0, 2, 1)}, "gaps": {"flip": (2,), "gap": 2, "pad": 3}}
@@ -132,9 +135,13 @@ def general(draw, shape, silu=1, null=(), backward=False, how="", cuts=None):
 def general_problems(**more):
     made = {n: lambda d, s=s: general(d, s, **more) for n, s in GENERAL.items()}
     made |= {how: lambda d, how=how: general(d, GENERAL["odd"], how=how, **more) for how in LAYOUTS}
-    made |= {f"turned_{n}": lambda d, n=n: general(d, GENERAL[n], how="turned", **more) for n in ("aligned", "wide", "seven")}
+    made |= {
+        f"turned_{n}": lambda d, n=n: general(d, GENERAL[n], how="turned", **more) for n in ("aligned", "wide", "seven")
+    }
     made |= {f"cut_{c}": lambda d, c=c: general(d, GENERAL["aligned"], cuts=c, **more) for c in CUTS}
-    made |= {f"cut_turned_{c}": lambda d, c=c: general(d, GENERAL["aligned"], how="turned", cuts=c, **more) for c in CUTS}
+    made |= {
+        f"cut_turned_{c}": lambda d, c=c: general(d, GENERAL["aligned"], how="turned", cuts=c, **more) for c in CUTS
+    }
     made |= {f"no_{n}": lambda d, n=n: general(d, GENERAL["plain"], null=(n,), **more) for n in OPTIONS}
     made["linear"] = lambda d: general(d, GENERAL["odd"], silu=0, **more)
     made["bare"] = lambda d: general(d, GENERAL["plain"], silu=0, null=OPTIONS, **more)

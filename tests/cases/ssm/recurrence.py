@@ -6,6 +6,7 @@ Axes are (row, token, channel, state). A second run with magnitudes bounds what 
 """
 
 import dataclasses
+import itertools
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def spans_of(rows, tokens, offsets=None):
     if offsets is None:
         return [(s, s, 0, tokens) for s in range(rows)]
     ends = [min(max(int(o), 0), tokens) for o in offsets]
-    return [(s, 0, begin, max(begin, end)) for s, (begin, end) in enumerate(zip(ends, ends[1:]))]
+    return [(s, 0, begin, max(begin, end)) for s, (begin, end) in enumerate(itertools.pairwise(ends))]
 
 
 def solve(scan):

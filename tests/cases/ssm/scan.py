@@ -24,7 +24,9 @@ def normal(draw, shape, scale=1.0, dtype="", strides=None):
 
 def rates(draw, shape, dtype=""):
     """Negative rates: states decay."""
-    return draw.array(round_to(-np.exp(draw.rng.standard_normal(shape) * 0.7), dtype or draw.dtype), dtype or draw.dtype)
+    return draw.array(
+        round_to(-np.exp(draw.rng.standard_normal(shape) * 0.7), dtype or draw.dtype), dtype or draw.dtype
+    )
 
 
 def steps(draw, shape, softplus, strides=None):
@@ -82,7 +84,8 @@ def mamba_scan(problem, groups=1):
     b, c = (np.repeat(of[n].reshape(*of["u"].shape[:2], groups, s["dstate"]), channels, 2) for n in "bc")
     return Scan(
         u=of["u"], delta=of["delta"], a=of["a"], b=b, c=c, softplus=bool(s["delta_softplus"]), d=of["d_skip"],
-        z=of["z"], bias=of["delta_bias"], initial=of.get("initial_state"), dy=of.get("dy"), d_last=of.get("d_last_state"),
+        z=of["z"], bias=of["delta_bias"], initial=of.get("initial_state"), dy=of.get("dy"),
+        d_last=of.get("d_last_state"),
         spans=spans_of(*of["u"].shape[:2], of.get("cu_seqlens")),
     )  # fmt: skip
 
@@ -185,7 +188,7 @@ def cut(draw, problem, cuts):
     return draw.array(np.array(CUTS[cuts]), "i32"), ()
 
 
-def general(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None, positive=False):
+def general(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None, positive=False, nan=False):
     batch, seqlen, dim, groups, dstate = shape
     if cuts:
         batch, seqlen = 1, GAPS
@@ -205,6 +208,10 @@ def general(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None,
     }  # fmt: skip
     if positive:
         arrays["a"] = draw.array(round_to(arrays["a"].values, "f32"), "f32")
+    if nan:
+        values = arrays["u"].values.copy()
+        values[0, seqlen // 2, 0] = np.nan
+        arrays["u"] = draw.array(values, strides=at)
     names = ["u", "delta", "b", "c", "z"]
     if backward:
         arrays |= {"dy": normal(draw, tokens, strides=at), "d_last_state": normal(draw, states, dtype="f32")}
@@ -241,6 +248,7 @@ def options(make, shapes, **more):
         "linear": lambda d: make(d, shapes["odd"], softplus=0, **more),
         "bare": lambda d: make(d, plain, null=OPTIONS_OF[make], **more),
         "growing": lambda d: make(d, plain, positive=True, **more),
+        "nan": lambda d: make(d, shapes["odd"], nan=True, **more),
         **{how: lambda d, how=how: make(d, shapes["odd"], how=how, **more) for how in ("turned", "gaps")},
         **{f"cut_{cuts}": lambda d, cuts=cuts: make(d, shapes["odd"], cuts=cuts, **more) for cuts in CUTS},
         **{f"no_{name}": lambda d, name=name: make(d, plain, null=(name,), **more) for name in OPTIONS_OF[make]},
@@ -255,7 +263,7 @@ def general_bad(extents, strided, outputs, groups_of):
         Bad("no_groups", 2, rf"groups is 0, must divide {groups_of}, 6", {"groups": 0}, can=2),
         Bad("sequences_5", 2, r"sequences is 5, must be batch, 2", {"sequences": 5}, can=2),
         Bad("uncut", 2, r"sequences is 3, must be batch, 1, without cu_seqlens", {"sequences": 3, "batch": 1}),
-        Bad("no_sequence", 2, r"sequences is 0, must be >= 1 where there are tokens", {"sequences": 0, "batch": 1}, can=2),
+        Bad("no_sequence", 2, r"sequences is 0, must be >= 1 where there are", {"sequences": 0, "batch": 1}, can=2),
         *(Bad(f"no_stride_{n}", 2, rf"stride_{n} is NULL", host={f"stride_{n}": None}, can=0 if n in outputs else 2)
           for n in strided),
         *(Bad(f"still_{n}", 2, rf"stride_{n}\[1\] is 0, but an output has 19", host={f"stride_{n}": still(n)})
@@ -271,14 +279,15 @@ def still(name):
 
 # batch, seqlen, heads, head_dim, state_dim, chunk_size
 CHUNKS = {
-    "one": (1, 1, 1, 1, 1, 1), "plain": (2, 19, 3, 5, 4, 8), "odd": (1, 131, 2, 17, 9, 64), "large": (2, 200, 3, 24, 16, 64),
+    "one": (1, 1, 1, 1, 1, 1), "plain": (2, 19, 3, 5, 4, 8), "odd": (1, 131, 2, 17, 9, 64),
+    "large": (2, 200, 3, 24, 16, 64),
     "square": (1, 5, 1, 64, 130, 64), "states": (1, 70, 1, 3, 256, 16), "dims": (1, 70, 1, 256, 3, 16),
     "stateless": (1, 3, 2, 4, 0, 1),
 }  # fmt: skip
 
 
 def chunked(draw, shape, backward=False):
-    batch, seqlen, heads, head_dim, state_dim, chunk_size = shape
+    batch, seqlen, heads, head_dim, state_dim, _ = shape
     x, of_heads, of_states = (batch, seqlen, heads, head_dim), (batch, seqlen, heads), (batch, seqlen, heads, state_dim)
     arrays = {
         "x": normal(draw, x), "dt": steps(draw, of_heads, 0), "a": rates(draw, (heads,)), "b": normal(draw, of_states),
@@ -354,7 +363,9 @@ def full_strides(shape, how):
     return (*outer_strides(shape, how), *strides_for(shape[2:]))
 
 
-def duality(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None, positive=False, clamp=(0.05, 0.9)):
+def duality(
+    draw, shape, softplus=1, null=(), backward=False, how="", cuts=None, positive=False, clamp=(0.05, 0.9), nan=False
+):  # fmt: skip
     batch, seqlen, heads, head_dim, groups, state_dim = shape
     if cuts:
         batch, seqlen = 1, GAPS
@@ -377,6 +388,13 @@ def duality(draw, shape, softplus=1, null=(), backward=False, how="", cuts=None,
         "dt_bias": normal(draw, (heads,), 0.1, "f32"), "initial_state": normal(draw, states, dtype="f32"),
         "cu_seqlens": offsets,
     }  # fmt: skip
+    if nan:  # of one channel, and of a whole token
+        values = arrays["x"].values.copy()
+        values[0, seqlen // 2, 0, 0] = np.nan
+        arrays["x"] = draw.array(values, strides=at["x"])
+        values = arrays["b"].values.copy()
+        values[-1, seqlen // 2, -1] = np.nan
+        arrays["b"] = draw.array(values, strides=at["b"])
     names = ["x", "dt", "b", "c", "z"]
     if backward:
         arrays |= {"dy": normal(draw, of_x, strides=at["dy"]), "d_last_state": normal(draw, states, dtype="f32")}

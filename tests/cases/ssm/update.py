@@ -23,7 +23,8 @@ def update(draw, shape, softplus=1, per_head=0, null=()):
         "state": normal(draw, state, dtype="f32"), "x": normal(draw, x), "dt": steps(draw, (batch, count), softplus),
         "a": rates(draw, (count, 1 if per_head else dstate), "f32"), "b": normal(draw, of_groups),
         "c": normal(draw, of_groups), "d_skip": normal(draw, (count,), dtype="f32"), "z": normal(draw, x),
-        "dt_bias": normal(draw, (count,), 0.1, "f32"), "y": draw.output(x), "new_state": draw.output(state, dtype="f32"),
+        "dt_bias": normal(draw, (count,), 0.1, "f32"), "y": draw.output(x),
+        "new_state": draw.output(state, dtype="f32"),
     }  # fmt: skip
     scalars = {"batch": batch, "heads": heads, "head_dim": head_dim, "groups": groups, "dstate": dstate}
     return Problem(scalars | {"dt_softplus": softplus, "is_per_head": per_head}, arrays, null=tuple(null))

@@ -69,6 +69,7 @@ OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIE
 UNCHECKED = (
     *("ctc_loss", "ctc_loss_forward", "grouped_gemm", "grouped_linear", "moe_route", "moe_permute", "moe_combine"),
     *("quantized_matmul", "fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
+    *("selective_scan", "selective_scan_forward", "ssd_scan", "ssd_scan_forward"),
 )
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n

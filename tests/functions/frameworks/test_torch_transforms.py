@@ -86,6 +86,7 @@ REVERSE_ONLY = {
     *[f"fused_attention{form}{end}" for form in ("", "_varlen") for end in ("", "_forward")],
     "grouped_linear", "moe_combine", "moe_permute", "moe_route", "quantized_matmul",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
+    *[f"{name}{end}" for name in ("causal_conv1d", "selective_scan", "ssd_scan") for end in ("", "_forward")],
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
     *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],
 }  # fmt: skip
@@ -200,6 +201,9 @@ BOUNDED = {
     "quantize_4bit",
     "quantize_8bit_blocks",
 }  # blocks of many rows
+# One row of several sequences.
+BOUNDED |= {f"{name}{end}" for name in ("causal_conv1d", "selective_scan", "ssd_scan")
+            for end in ("", "_forward", "_backward")}  # fmt: skip
 BOUNDED |= {"concat_backward", "tile_backward", *[n for n in specs() if n.startswith("pad_") and "_backward" in n]}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State-space layers at the sizes of Mamba models: causal convolutions, selective scans, single steps.
 
-Peers are what users write in PyTorch: a depthwise convolution of padded inputs, products of chunks for Mamba-2, and a step
-of decoding by elementwise functions. For the recurrence of Mamba-1 PyTorch has no composition but a loop over tokens.
+Peers are what users write in PyTorch: a depthwise convolution of padded inputs, products of chunks for Mamba-2, and a
+step of decoding by elementwise functions. For the recurrence of Mamba-1 PyTorch has no composition but a loop over tokens.
 """
 
 import numpy as np
@@ -74,14 +74,19 @@ def conv(batch, channels, tokens, width=4, dtypes=FLOATS, backward=False):
     x = Operand((batch, channels, tokens), "normal")
     arrays = {"x": x, "weight": Operand((channels, width), "normal"), "bias": Operand((channels,), "normal")}
     if backward:
-        arrays |= {"dy": x, "dx": Operand(x.shape), "dw": Operand((channels, width), 0.0), "db": Operand((channels,), 0.0)}
+        arrays |= {
+            "dy": x,
+            "dx": Operand(x.shape),
+            "dw": Operand((channels, width), 0.0),
+            "db": Operand((channels,), 0.0),
+        }
     else:
         arrays["y"] = Operand(x.shape)
     return Bench(
         name=f"causal_conv1d{'_backward' * backward} {batch}x{channels}x{tokens}x{width}",
         row="causal_conv1d_{T}" + "_backward" * backward, dtypes=dtypes, arrays=arrays, scalars={"use_silu": 1},
         check=check_conv_backward if backward else check_conv, torch=() if backward else (torch_conv,),
-        workspace=backward, bounds=(Bound("copy", 0.5 if backward else 0.85), *(() if backward else (Bound("peer", 1.3),))),
+        workspace=backward, bounds=(Bound("copy", 0.5),) if backward else (Bound("copy", 0.85), Bound("peer", 1.3)),
     )  # fmt: skip
 
 
@@ -147,7 +152,11 @@ def scan(batch, tokens, dim, states=16, dtypes=FLOATS, backward=False):
     }  # fmt: skip
     if backward:
         arrays |= {"dy": x, "du": Operand(x.shape), "d_b": Operand(of_states.shape, 0.0)}
-        arrays |= {"d_c": Operand(of_states.shape, 0.0), "d_delta": Operand(x.shape), "d_a": Operand((dim, states), 0.0)}
+        arrays |= {
+            "d_c": Operand(of_states.shape, 0.0),
+            "d_delta": Operand(x.shape),
+            "d_a": Operand((dim, states), 0.0),
+        }
         arrays |= {"d_d": Operand((dim,), 0.0), "dz": Operand(x.shape), "d_delta_bias": Operand((dim,), 0.0)}
     else:
         arrays |= {"y": Operand(x.shape), "last_state": Operand((batch, dim, states))}
@@ -239,7 +248,10 @@ def torch_update(torch, t, scalars):
 
     def peer():
         step = F.softplus(t["dt"].float() + t["dt_bias"])[..., None, None]
-        state = torch.exp(step * t["a"][:, None]) * t["state"] + step * t["x"].float()[..., None] * t["b"].float()[:, :, None]
+        state = (
+            torch.exp(step * t["a"][:, None]) * t["state"]
+            + step * t["x"].float()[..., None] * t["b"].float()[:, :, None]
+        )
         y = (state * t["c"].float()[:, :, None]).sum(-1) + t["d_skip"][:, None] * t["x"].float()
         return (y * F.silu(t["z"].float())).to(t["x"].dtype), state
 
@@ -252,7 +264,9 @@ def check_update(problem):
     n, zero = np.arange(states), np.zeros_like(h)
     x, z = at(problem, "x", b, h, p), at(problem, "z", b, h, p)
     step = np.log1p(np.exp(at(problem, "dt", b, h) + at(problem, "dt_bias", h)))
-    own = np.exp(step * at(problem, "a", h, zero))[:, None] * at(problem, "state", b[:, None], h[:, None], p[:, None], n)
+    own = np.exp(step * at(problem, "a", h, zero))[:, None] * at(
+        problem, "state", b[:, None], h[:, None], p[:, None], n
+    )
     more = (step * x)[:, None] * at(problem, "b", b[:, None], zero[:, None], n)
     c, skip = at(problem, "c", b[:, None], zero[:, None], n), at(problem, "d_skip", h) * x
     y, size = ((own + more) * c).sum(-1) + skip, ((np.abs(own) + np.abs(more)) * np.abs(c)).sum(-1) + np.abs(skip)
@@ -270,8 +284,8 @@ def update(batch, heads, width=64, states=128, dtypes=FLOATS):
         "new_state": Operand(state.shape),
     }  # fmt: skip
     return Bench(
-        name=f"selective_state_update {batch}x{heads}x{width}x{states}", row="selective_state_update_{T}", dtypes=dtypes,
-        arrays=arrays, scalars={"dt_softplus": 1, "is_per_head": 1, "groups": 1, "dstate": states}, check=check_update,
+        name=f"selective_state_update {batch}x{heads}x{width}x{states}", row="selective_state_update_{T}",
+        dtypes=dtypes, arrays=arrays, scalars={"dt_softplus": 1, "is_per_head": 1, "groups": 1, "dstate": states}, check=check_update,
         torch=(torch_update,), bounds=(Bound("copy", 0.8), Bound("peer", 1.0)),
     )  # fmt: skip
 
@@ -294,13 +308,21 @@ def sweeps(backend):
     batch = 4 if big else 1
     few = ("bf16",)
     yield Sweep(name="causal_conv1d", axis="channels", points={c: conv(batch, c, 1024, dtypes=few) for c in channels})
-    yield Sweep(name="causal_conv1d, tokens", axis="seqlen", points={t: conv(batch, 768, t, dtypes=few) for t in tokens if t > 8})
+    yield Sweep(
+        name="causal_conv1d, tokens",
+        axis="seqlen",
+        points={t: conv(batch, 768, t, dtypes=few) for t in tokens if t > 8},
+    )
     yield Sweep(name="selective_scan", axis="dim", points={c: scan(batch, 512, c, dtypes=few) for c in channels})
-    yield Sweep(name="selective_scan, tokens", axis="seqlen", points={t: scan(batch, t, 256, dtypes=few) for t in tokens})
+    yield Sweep(
+        name="selective_scan, tokens", axis="seqlen", points={t: scan(batch, t, 256, dtypes=few) for t in tokens}
+    )
     states = (1, 8, 16, 17, 64, 128, 256)
     yield Sweep(name="selective_scan, states", axis="dstate", points={n: scan(batch, 256, 256, n, few) for n in states})
     whole = [t for t in tokens if t % 64 == 0]
     yield Sweep(name="ssd_chunk_scan", axis="seqlen", points={t: ssd(batch, t, 8, dtypes=few) for t in whole})
-    yield Sweep(name="ssd_chunk_scan, states", axis="state_dim", points={n: ssd(batch, 256, 8, 64, n, few) for n in states})
+    yield Sweep(
+        name="ssd_chunk_scan, states", axis="state_dim", points={n: ssd(batch, 256, 8, 64, n, few) for n in states}
+    )
     batches = (1, 4, 16, 64, 256) if big else (1, 4, 16)
     yield Sweep(name="selective_state_update", axis="batch", points={b: update(b, 24, dtypes=few) for b in batches})
