@@ -10,7 +10,7 @@
 namespace bk::ssm {
 
 template <class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kScanThreads, 2)
     scan_forward_kernel(const ScanProblem<T> p, const TokenView<T> y, const ParameterOut<T> last_state) {
     __shared__ TileRows u_tile, step_tile;
     __shared__ TileStates b_tile, c_tile;

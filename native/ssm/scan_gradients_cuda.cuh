@@ -43,7 +43,7 @@ struct SummaryShared {
 
 // A block has a tile of tokens and of channels.
 template <class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kScanThreads, 2)
     scan_summary_kernel(const ScanProblem<T> p, const TokenView<const T> dy, const ScanPartials out) {
     BK_LAUNCH_SHARED(uint4, summary_memory);
     auto& shared = *reinterpret_cast<SummaryShared<T>*>(summary_memory);
@@ -109,7 +109,7 @@ struct GradientShared {
 
 // A block has a tile of tokens and some of the channel tiles of a group, one after the other.
 template <class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kScanThreads, 2)
     scan_gradient_kernel(const ScanProblem<T> p, const ScanGradients<T> out, const ScanPartials w) {
     BK_LAUNCH_SHARED(uint4, gradient_memory);
     auto& shared = *reinterpret_cast<GradientShared<T>*>(gradient_memory);

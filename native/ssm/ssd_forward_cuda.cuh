@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProb
             for (int j = 0; j < kTiles; ++j)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) h[j][i] *= grown;
-#pragma unroll
+#pragma unroll 1
             for (int k = 0; k < kChunk / 8; ++k) {
                 const float* const x = input + (8 * k + t) * kInputPitch + 16 * warp + g;
                 const float w0 = kept[8 * k + t], w1 = kept[8 * k + t + 4];

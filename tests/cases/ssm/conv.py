@@ -100,7 +100,7 @@ def reference_problems(**more):
 
 # batch, channels, seqlen, width
 GENERAL = {
-    "one": (1, 1, 1, 1), "plain": (2, 6, 19, 4), "odd": (3, 7, 37, 3), "aligned": (2, 16, 64, 4), 
+    "one": (1, 1, 1, 1), "plain": (2, 6, 19, 4), "odd": (3, 7, 37, 3), "aligned": (2, 16, 64, 4),
     "wide": (2, 16, 96, 16),
     "seven": (1, 48, 50, 7), "single": (2, 8, 9, 1), "short": (2, 4, 2, 5), "long": (2, 3, 4100, 4),
 }  # fmt: skip

@@ -2,7 +2,7 @@
 """State-space layers at the sizes of Mamba models: causal convolutions, selective scans, single steps.
 
 Peers are what users write in PyTorch: a depthwise convolution of padded inputs, products of chunks for Mamba-2, and a
-step of decoding by elementwise functions. For the recurrence of Mamba-1 PyTorch has no composition but a loop over tokens.
+step of decoding by elementwise functions. For the recurrence of Mamba-1 PyTorch has but a loop over tokens.
 """
 
 import numpy as np
@@ -285,8 +285,8 @@ def update(batch, heads, width=64, states=128, dtypes=FLOATS):
     }  # fmt: skip
     return Bench(
         name=f"selective_state_update {batch}x{heads}x{width}x{states}", row="selective_state_update_{T}",
-        dtypes=dtypes, arrays=arrays, scalars={"dt_softplus": 1, "is_per_head": 1, "groups": 1, "dstate": states}, check=check_update,
-        torch=(torch_update,), bounds=(Bound("copy", 0.8), Bound("peer", 1.0)),
+        dtypes=dtypes, arrays=arrays, scalars={"dt_softplus": 1, "is_per_head": 1, "groups": 1, "dstate": states},
+        check=check_update, torch=(torch_update,), bounds=(Bound("copy", 0.8), Bound("peer", 1.0)),
     )  # fmt: skip
 
 
