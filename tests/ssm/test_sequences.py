@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequences in one row, in parts from state to state, and token by token give what whole sequences give."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ import baracuda as bk
 
 CUTS = np.array([0, 1, 8, 8, 45, 110], np.int32)
 LENGTH = int(CUTS[-1])
-SPANS = [slice(int(a), int(b)) for a, b in zip(CUTS, CUTS[1:])]
+SPANS = [slice(int(a), int(b)) for a, b in itertools.pairwise(CUTS)]
 
 
 @pytest.fixture
