@@ -30,7 +30,7 @@ struct StridedShape {
         int64_t step = 1;
         for (int32_t k = rank - 1; k >= 0; --k) {
             steps[k] = k < strided ? strides[k] : step;
-            step *= shape[k];
+            if (k >= strided) step *= shape[k];
         }
         BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, shape, steps, nullptr));
         operand->rank = 0;

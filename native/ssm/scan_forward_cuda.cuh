@@ -22,7 +22,6 @@ __global__ void __launch_bounds__(kScanThreads, 2)
     const int64_t begin = p.sequences.begin(sequence), end = p.sequences.end(sequence);
     const bool is_mine = warp < channels.count;
     const int64_t channel = channels.first + (is_mine ? warp : 0);
-    const float bias = p.bias(channel), skip = p.skip(channel);
     for (int n = lane; n < states; n += 32)
         carried[warp][n] =
             p.initial_state.is_given() && is_mine ? p.initial_state[(sequence * p.channels + channel) * states + n] : 0.0f;
@@ -37,7 +36,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         float u[kOwn], step[kOwn], a[kOwn], sum[kOwn] = {};
         read_own(u_tile[warp], lane, u);
         read_own(step_tile[warp], lane, step);
-        own_steps(p.rule, bias, lane, tokens, step);
+        own_steps(p.rule, p.bias(channel), lane, tokens, step);
         if (p.is_scalar_a) {
             const float rate = p.rate(channel, 0);
 #pragma unroll
@@ -80,6 +79,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
             stage_tokens(step_tile, p.z.at(row, first), p.z.token_stride, p.z.channel_stride, channels, 1, tokens);
             __syncthreads();
         }
+        const float skip = p.skip(channel);
         float z[kOwn];
         read_own(step_tile[warp], lane, z);
 #pragma unroll

@@ -129,11 +129,10 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         __syncthreads();
         shared.rows.load(p, out.dy, at, channels);
         __syncthreads();
-        const float bias = p.bias(channel);
         float u[kOwn], step[kOwn], g[kOwn], a[kOwn], sum[kOwn] = {}, of_u[kOwn] = {}, of_step[kOwn] = {}, of_rates = 0;
         read_own(shared.rows.u[warp], lane, u);
         read_own(shared.rows.delta[warp], lane, step);
-        own_steps(p.rule, bias, lane, at.count, step);
+        own_steps(p.rule, p.bias(channel), lane, at.count, step);
         shared.rows.read_g(p, warp, lane, g);
         float rate = 0;
         if (p.is_scalar_a) {
@@ -205,7 +204,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
             }
         }
         // Results of tokens, and what is summed over them.
-        const float skip = p.skip(channel);
+        const float skip = p.skip(channel), bias = p.bias(channel);
         float of_skip = 0, of_bias = 0;
 #pragma unroll
         for (int k = 0; k < kOwn; ++k) {

@@ -34,6 +34,7 @@ MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 SEARCHES = {name for name, spec in CALLED.items() if spec.layout in ("searchsorted", "unique_runs", "unique")}
 # tests/quantize has theirs: the problems of the cases have C's shapes, which are not those of the functions
 QUANTIZING = {name for name, spec in CALLED.items() if spec.layout.startswith("quantize") or "integer" in spec.layout}
+QUANTIZING |= {"selective_state_update"}  # tests/ssm
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.
@@ -49,6 +50,7 @@ MOVES = {
     "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
     "tokens_first": lambda p: False,
+    "time_first": lambda p: "dim" in p.scalars,
     "shared": lambda p: channel_axis_of(p),
 }  # fmt: skip
 CODES = {"book": bk.CodeBook, "float_format": bk.FloatFormat, "mx_format": bk.MxFormat, "scale_rule": bk.ScaleRule,
