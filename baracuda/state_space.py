@@ -44,7 +44,7 @@ class CausalConv1dPlan(_StateSpacePlan):
 
 
 class CausalConv1dBackwardPlan(_StateSpacePlan):
-    """dx is overwritten; dw and db, which may be None, are added to."""
+    """dx is overwritten; dw and db, which may be None, accumulate."""
 
     __slots__ = ()
     op = "causal_conv1d_{T}_backward"
@@ -75,7 +75,7 @@ class SelectiveScanPlan(_StateSpacePlan):
 
 
 class SelectiveScanBackwardPlan(_StateSpacePlan):
-    """du, d_delta and dz are overwritten; d_a, d_b, d_c, d_d and d_delta_bias are added to."""
+    """du, d_delta and dz are overwritten; d_a, d_b, d_c, d_d and d_delta_bias accumulate."""
 
     __slots__ = ()
     op = "selective_scan_{T}_backward"

@@ -10,7 +10,8 @@
 // states are read in pairs (2t, 2t + 1) along k, on both sides. Exponents are sums of a chunk alone, in two floats: their
 // differences, which are never above those of the scan, are as accurate as the steps.
 //
-// Operands are TF32: elements of 16 bits are exact, decayed scores and states are rounded; f32 takes three products (3xTF32).
+// Operands are TF32: elements of 16 bits are exact, decayed scores and states are rounded where y is computed, and what
+// states gain is two products, so that they are f32; f32 takes three products (3xTF32).
 // A number of x that is not finite would reach earlier tokens of its chunk by products with 0: it is replaced by 0, and its
 // channel is NaN from there on.
 #pragma once
@@ -32,21 +33,24 @@ constexpr int kScorePitch = kChunk + 4;     // rows 4 banks apart: fragments alo
 constexpr int kInputPitch = kHeadTile + 8;  // rows 8 banks apart: fragments along rows without conflicts
 constexpr int ssd_pitch(int states) { return (states + 31) / 32 * 32 + 8; }
 
-// d += a b. Exact operands have at most 11 significant bits.
-template <bool kIsWide, bool kExactA, bool kExactB>
+// d += a b. Exact operands have at most 11 significant bits; kKeepsA keeps what rounding takes from a.
+template <bool kIsWide, bool kExactA, bool kExactB, bool kKeepsA = kIsWide>
 BK_DEVICE void add_product(float (&d)[4], const float (&a)[4], const float (&b)[2]) {
     uint32_t high_a[4], high_b[2];
 #pragma unroll
     for (int i = 0; i < 4; ++i) high_a[i] = kExactA ? bit_cast<uint32_t>(a[i]) : round_to_tf32(bit_cast<uint32_t>(a[i]));
 #pragma unroll
     for (int i = 0; i < 2; ++i) high_b[i] = kExactB ? bit_cast<uint32_t>(b[i]) : round_to_tf32(bit_cast<uint32_t>(b[i]));
-    if constexpr (kIsWide) {
-        uint32_t low_a[4], low_b[2];
+    if constexpr (kKeepsA) {
+        uint32_t low_a[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i) low_a[i] = round_to_tf32(bit_cast<uint32_t>(a[i] - bit_cast<float>(high_a[i])));
+        Mma<float>::run(d, low_a, high_b);
+    }
+    if constexpr (kIsWide) {
+        uint32_t low_b[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) low_b[i] = round_to_tf32(bit_cast<uint32_t>(b[i] - bit_cast<float>(high_b[i])));
-        Mma<float>::run(d, low_a, high_b);
         Mma<float>::run(d, high_a, low_b);
     }
     Mma<float>::run(d, high_a, high_b);
@@ -227,7 +231,7 @@ __global__ void __launch_bounds__(kSsdThreads) ssd_forward_kernel(const ScanProb
                     if (j >= tiles) continue;
                     const float* const from = b_rows + (8 * k + t) * pitch + 8 * j + g;
                     const float b[2] = {from[0], from[4 * pitch]};
-                    add_product<kIsWide, false, kExact>(h[j], a, b);
+                    add_product<kIsWide, false, kExact, true>(h[j], a, b);
                 }
             }
             const int bad0 = first_bad[16 * warp + g], bad1 = first_bad[16 * warp + g + 8];
