@@ -239,7 +239,7 @@ INDICES = {
     **dict.fromkeys(("map", "absmax_map"), np.linspace(-1, 1, 256)),
     "seed": [11], "cu_seqlens": [0, 2, 5], "cu_seqlens_q": [0, 3, 5], "cu_seqlens_k": [0, 4, 9], "page_ids": [3, 0, 4],
     "page_offsets": [0, 2, 3], "last_page_len": [1, 4], "q_offsets": [0, 3, 9], "k_offsets": [0, 1, 5],
-    "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
+    "state": [11, 4], ("selective_state_update", "state"): None, "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],
     "draft_tokens": [[0, 5], [7, 7], [2, 1]], "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],
