@@ -185,6 +185,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     "speculative_sample": ({"draft_probs": (3, 2, 8), "target_probs": (3, 3, 8)}, {}),
     "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
     "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
+    "causal_conv1d_update": ({"x": (2, 4, 5), "conv_state": (2, 4, 2)}, {}),
     "moe_sort": ({}, {"experts": 4}),
     "moe_permute": ({"x": (3, 4)}, {}),
     "moe_permute_backward": ({"dy": (6, 4)}, {}),

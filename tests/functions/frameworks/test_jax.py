@@ -103,7 +103,8 @@ def test_gradients(name):
         results = listed(getattr(bj, name)(*mixed, **numbers))
         if name.startswith("exclusive_"):  # it begins with infinities
             return [result[..., 1:] for result in results]
-        return [results[k] for k in sorted(gradient.incoming.values())] if gradient else results
+        # The gradient may be that of a form with more results.
+        return [results[k] for k in sorted(gradient.incoming.values()) if k < len(results)] if gradient else results
 
     check_grads(function, [arguments[k] for k in at], order=1, modes=["rev"], atol=1e-5, rtol=1e-5, eps=1e-6)
 
