@@ -250,6 +250,9 @@ _OPS = {
     "experts.plans": ("MoeRoute MoeRouteBackward MoeSort MoePermute MoePermuteBackward MoeCombine MoeCombineBackward"),
     "experts.products": "Moe",
     "convolutions.windows": "Im2Col1d Im2Col2d Col2Im1d",
+    "state_space": (
+        "CausalConv1d CausalConv1dBackward SelectiveScan SelectiveScanBackward SsdChunkScan SsdChunkScanBackward"
+    ),
     "image": "AffineGrid2d",
     "boxes": "RoiAlign RoiAlignBackward RoiPool RoiPoolBackward Nms BatchedNms BoxIou",
     "deform": "DeformColumns DeformColumnsBackward",

@@ -370,6 +370,10 @@ _SHAPES = {
     "sinks are f32, an element a head, seed one of i64.",
     "attention_varlen": "q is (rows, heads, d); heads of q are a multiple of those of k and v, offsets are of i32. "
     "slopes and sinks are f32, an element a head, seed one of i64.",
+    "causal_conv": "Results have the layout of x; states are (sequences, channels, width - 1). cu_seqlens is of i32.",
+    "selective_scan": "Results have the layout of u. a, d_skip, delta_bias and states are f32, cu_seqlens i32.",
+    "ssd": "a, d_skip, dt_bias and states are f32, cu_seqlens i32.",
+    "state_update": "state, a, d_skip and dt_bias are f32.",
     "quantize_tensor": "x has any shape.",
     "quantize_channels": "Negative axes count from the last.",
     "quantize_tokens": "A token is a row along the last axis.",

@@ -439,6 +439,7 @@ class AttentionKind(IntEnum):
     SELECTIVE_SCAN = 8
     BLOCK_SPARSE_ATTENTION = 9
     RING_ATTENTION = 10
+    CAUSAL_CONV1D = 200  # from 200 on: ours
 
 
 class PoolMode(IntEnum):

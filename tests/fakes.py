@@ -276,6 +276,7 @@ EXAMPLES = {
     "GatedDeltaRuleUpdate": (2, 1, 2, 8, 6), "GatedLinearAttentionUpdate": (2, 1, 2, 8, 6),
     **dict.fromkeys(("Rwkv7", "Rwkv7Backward"), (2, 5, 2, 2, 8, 6)), "Rwkv7Update": (2, 2, 8, 6),
     **dict.fromkeys(("RecurrentCells", "RecurrentCellsBackward"), (5, 3, 1, 4, 4, bk.CellKind.LSTM)),
+    "CausalConv1d": (2, 6, 9, 4), "SelectiveScan": (2, 9, 6, 4, True), "SsdChunkScan": (2, 9, 3, 4, 5, 8),
     "MoeSort": (6, 2, 4), "MoePermute": (6, 12, 8, 2),
     "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
     "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),

@@ -283,6 +283,21 @@ def attention(e, f):
 
 
 @bound
+def state_space(e, f):
+    """States after some of `count` steps, each with a few units of a decay's exponential, and sums of them; gates of a
+    few units more."""
+    return (2 * e.count + 64) * f.u * e.magnitude + f.tiny * (e.magnitude > 0)
+
+
+@bound
+def state_space_products(e, f):
+    """`state_space` by products of chunks. A GPU rounds decayed scores and states of 16-bit types to TF32 before they
+    are multiplied, and 3xTF32 drops a few parts in 2^22 of each product of f32."""
+    stored = 2.0**-10 if f.s != f.u else 16 * f.u
+    return state_space(e, f) + stored * e.magnitude
+
+
+@bound
 def log_sum(e, f):
     """The logarithm of a sum of exponentials: roundings of scores and of the sum in `magnitude`; `divided` is 1 where
     the exponentials are those of 16-bit types, within 2^-17."""

@@ -26,7 +26,7 @@ pointwise      operands and parameters of a pointwise op, in C's order: `in a, i
                takes numel, rank, shape and the strides of each operand
 strided        the operands and parameters of the strided form, if its order differs or there is no flat form
 params         parameters of other ops, one per line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a
-               device array `in|in?|out|out?|inout dtype name[extents]`; "?" means that it may be NULL. An extent is the
+               device array `in|in?|out|out?|inout|inout? dtype name[extents]`; "?": it may be NULL. An extent is the
                name of a scalar or of a member function of the class; `[rows by row_stride, columns]` has rows with this
                pitch, over one axis or two. The role of a scalar (ROLES) precedes it, `axis i32 split_dim`, if it does
                not follow from name and dtype.
@@ -140,7 +140,7 @@ SUMS = (
 
 
 def parse_param(text: str) -> Param:
-    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|ins|outs\??|in\??|out\??|inout) )?"
+    before = rf"(?:({'|'.join(ROLES)}) )?(?:(host|ins|outs\??|inout\??|in\??|out\??) )?"
     m = re.fullmatch(rf"{before}([\w.]+)(\*?) (\w+)(?:\[(.*)\])?(?: = (\S+))?", text)
     if not m:
         raise TableError(f"parameter {text!r} is not '[role] [direction] dtype name[shape] [= default]'")

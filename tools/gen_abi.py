@@ -268,7 +268,7 @@ def in_place_mask(row: Row, p: Param) -> str:
 
 def role_of(p: Param) -> str:
     roles = {"in": "kInput", "ins": "kInput", "in?": "kOptionalInput"}
-    roles |= dict.fromkeys(("out?", "outs?"), "kOptionalOutput")
+    roles |= dict.fromkeys(("out?", "inout?", "outs?"), "kOptionalOutput")
     return f"bk::Role::{roles.get(p.direction, 'kOutput')}"
 
 

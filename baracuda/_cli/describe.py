@@ -24,6 +24,7 @@ _MOST_ALIKE = 5
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 _DIRECTION = {
     "in": "in", "in?": "in, may be NULL", "out": "out", "out?": "out, may be NULL", "inout": "in and out",
+    "inout?": "in and out, may be NULL",
     "ins": "host array of inputs", "outs": "host array of outputs", "outs?": "host array of outputs, each may be NULL",
     "host": "host array",
 }  # fmt: skip

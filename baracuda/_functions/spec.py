@@ -23,7 +23,7 @@ from baracuda.dtypes import ElementKind
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = frozenset(
-    "conv gemm indexing loss moe norm pool quantize random recurrent reduce sampling search softmax sort".split()
+    "conv gemm indexing loss moe norm pool quantize random recurrent reduce sampling search softmax sort ssm".split()
 )
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (
@@ -36,6 +36,9 @@ PLAN_ONLY = (
     "swizzle_scales",  # a move of bytes for other libraries
     "moe_wmma",  # bk.moe and grouped_linear have gradients, too
     "moe_scalar_gguf",
+    "causal_conv1d_{T}",  # the general forms have strides and states, too
+    "selective_scan_{T}",
+    "ssd_chunk_scan",
     "mmvq_",  # quantized_matmul takes any number of rows
     "dequantize_per_tensor_{T}_",  # dequantize_linear
     "quantized_linear_w8a8",  # quantized_linear_codes has zero points and a bias, too

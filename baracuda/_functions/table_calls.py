@@ -13,6 +13,8 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
 # Shape rule (shape_rules/infer.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
+    "causal_conv": ("width", "use_silu"), "selective_scan": ("delta_softplus", "sequences"),
+    "ssd": ("dt_softplus", "sequences"), "state_update": ("dt_softplus", "is_per_head"),
     "quantile_backward": ("order_axis", "dy"), "quantile": ("order_axis", "q"), "order_statistic": ("order_axis",),
     "topk_backward": ("topk_axis", "dy"), "topk": ("topk_axis",), "topk_segments": ("segments", "offsets", "k"),
     "searchsorted": ("sequences", "len_sorted"), "isin_sorted": ("len_sorted", "invert"),

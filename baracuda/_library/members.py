@@ -195,6 +195,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "FLASH_ATTENTION": "attention that keeps no scores", "KV_CACHE": "keys and values appended to a cache",
         "PAGED_ATTENTION": "attention to a cache in pages", "HYPER_CONNECTION": "several residual streams, mixed",
         "SSD_CHUNK_SCAN": "the state space scan of Mamba 2, by chunks", "SELECTIVE_SCAN": "the scan of Mamba",
+        "CAUSAL_CONV1D": "a convolution of each channel with its past",
         "BLOCK_SPARSE_ATTENTION": "attention to chosen blocks", "RING_ATTENTION": "attention spread over devices",
     },
     "EmbeddingKind": {

@@ -199,7 +199,8 @@ def _gradients(
     like: Mapping[str, Any], needs: Mapping[str, bool],
 ) -> dict[str, Any]:  # fmt: skip
     spec = found.spec
-    values = {**numbers, **residuals, "dy": grads[0]} | {name: grads[at] for name, at in found.incoming.items()}
+    values = {**numbers, **residuals, "dy": grads[0]}
+    values |= {name: grads[at] if at < len(grads) else None for name, at in found.incoming.items()}
     values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
                for name in found.shaped if name in like}  # fmt: skip
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}

@@ -43,6 +43,7 @@ QUANTIZING = {
     if "integer" in spec.layout or (spec.layout.startswith("quantize") and spec.layout != "quantized_matmul")
 }  # fmt: skip
 QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "pool"}
+QUANTIZING |= {"selective_state_update"}  # tests/ssm
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.
@@ -60,6 +61,7 @@ MOVES = {
     "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
     "tokens_first": lambda p: False,
+    "time_first": lambda p: "dim" in p.scalars,
     "shared": lambda p: channel_axis_of(p),
 }  # fmt: skip
 CODES = {"book": bk.CodeBook, "float_format": bk.FloatFormat, "mx_format": bk.MxFormat, "scale_rule": bk.ScaleRule,

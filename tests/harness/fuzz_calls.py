@@ -22,6 +22,7 @@ UNDRAWN_OPS = (
     "mmvq_", "moe_", "nf4_", "quantize_fp8", "quantize_per_", "quantize_q8_1",
     *("max_pool_{T}", "max_pool_backward", "max_pool_indices", "avg_pool_{T}", "avg_pool_backward", "lp_pool_{T}"),
     *("lp_pool_backward", "adaptive_", "fractional_max_pool_{T}", "fractional_max_pool_backward", "max_unpool"),
+    "causal_conv1d_general", "selective_scan_general", "selective_state_update", "ssd_scan_",
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]

@@ -87,6 +87,23 @@ SHAPES = {
         **dict.fromkeys(("bias", "mask"), (2, 6, 4, 5)), **dict.fromkeys(("y", "dy"), (2, 6, 4, 8)), "lse": (2, 6, 4),
         "q": (2, 6, 4, 7), "k": (2, 3, 5, 7), "v": (2, 3, 5, 8), "slopes": (6,), "sinks": (6,),
     },
+    "causal_conv": {
+        **dict.fromkeys(("x", "dy"), (1, 4, 5)), "weight": (4, 3), "bias": (4,), "conv_state": (1, 4, 2),
+        **dict.fromkeys(("initial_state", "dfinal_state"), (2, 4, 2)),
+    },
+    "selective_scan": {
+        **dict.fromkeys(("u", "delta", "z", "dy"), (1, 4, 5)), "a": (4, 3), **dict.fromkeys(("b", "c"), (1, 2, 3, 5)),
+        **dict.fromkeys(("d_skip", "delta_bias"), (4,)), **dict.fromkeys(("initial_state", "dlast_state"), (2, 4, 3)),
+    },
+    "ssd": {
+        **dict.fromkeys(("x", "z", "dy"), (1, 5, 4, 3)), "dt": (1, 5, 4), **dict.fromkeys(("b", "c"), (1, 5, 2, 3)),
+        **dict.fromkeys(("a", "d_skip", "dt_bias"), (4,)),
+        **dict.fromkeys(("initial_state", "dlast_state"), (2, 4, 3, 3)),
+    },
+    "state_update": {
+        "state": (2, 4, 3), **dict.fromkeys(("x", "dt", "z"), (2, 4)), "a": (4, 3), **dict.fromkeys("bc", (2, 3)),
+        **dict.fromkeys(("d_skip", "dt_bias"), (4,)),
+    },
     "attention_varlen": {
         **dict.fromkeys(("y", "dy"), (5, 6, 8)), "lse": (6, 5), "q": (5, 6, 7), "k": (9, 3, 7), "v": (9, 3, 8),
         "slopes": (6,), "sinks": (6,),
@@ -214,6 +231,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **{f"recurrent_cells{end}": (_CELLS, {}) for end in ("", "_forward", "_backward")},
     "moe_route": ({"logits": (3, 8), "bias": (8,)}, {"top_k": 2}),
     "moe_route_backward": ({"dweights": (3, 2), "logits": (3, 8)}, {}),
+    "causal_conv1d_update": ({"x": (2, 4, 5), "conv_state": (2, 4, 2)}, {}),
     "moe_sort": ({}, {"experts": 4}),
     "moe_permute": ({"x": (3, 4)}, {}),
     "moe_permute_backward": ({"dy": (6, 4)}, {}),
@@ -301,7 +319,7 @@ INDICES = {
         [(f"{n}_update", "state") for n in ("gated_delta_rule", "rwkv7")], np.linspace(-1, 1, 48).reshape(_STATES)
     ),
     ("gated_linear_attention_update", "state"): np.linspace(-1, 1, 72).reshape(2, 3, 4, 3),
-    "state": [11, 4], "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
+    "state": [11, 4], ("selective_state_update", "state"): None, "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],
     "draft_tokens": [[0, 5], [7, 7], [2, 1]], "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],

@@ -34,6 +34,7 @@ UNUSED = {
     r"linear_backward_.*",
     # The general forms behind the functions on arrays; fa2_sdpa is its _v2 without options.
     r"attention(_varlen)?(_backward)?_(f32|f16|bf16|f64)|fa2_sdpa_(f16|bf16)",
+    r"(causal_conv1d|selective_scan)_general_.*|ssd_scan_.*|selective_state_update_.*",
     # The functions and plans of baracuda.random launch these: they count the numbers that they draw.
     r"random_.*|curand_.*|bernoulli|dropout(_seeded)?(_backward)?_(f32|f16|bf16|f64)",
     # argsort of any length has the plan of argsort; latent caches have a function; plans of int8 caches are tried by

@@ -41,6 +41,7 @@ TITLES = {
     "shape_layout": "Shape and layout",
     "softmax": "Softmax",
     "sort": "Sorting and searching",
+    "ssm": "State-space layers",
     "topk": "Top-k and order statistics",
 }
 

@@ -26,7 +26,8 @@ ROLES = {
 }
 DIRECTIONS = {
     "in": "input", "in?": "input, may be NULL", "out": "output", "out?": "output, may be NULL",
-    "inout": "read and written", "host": "host array", "ins": "host array of inputs",
+    "inout": "read and written", "inout?": "read and written, may be NULL", "host": "host array",
+    "ins": "host array of inputs",
     "outs": "host array of outputs", "outs?": "host array of outputs, each of which may be NULL",
 }  # fmt: skip
 DETERMINISTIC = {

@@ -14,7 +14,7 @@ from baracuda._functions.gradients.gemm import GEMM_GRADIENTS
 from baracuda._functions.spec import REQUIRED, Spec, specs
 
 # Incoming gradients besides dy, and the results that they belong to.
-_INCOMING = {"dsum": "sum", "dfinal_state": "final_state", "dh_n": "h_n", "dc_n": "c_n"}
+_INCOMING = {"dsum": "sum", "dfinal_state": "final_state", "dlast_state": "last_state", "dh_n": "h_n", "dc_n": "c_n"}
 # Arguments whose gradient equals that of another one.
 _SAME_GRADIENT = {"residual": "dx"}
 # Functions differentiated as another one. The wide group norms do not round saved statistics to 16 bits.

@@ -53,6 +53,7 @@ from baracuda._functions.shape_rules import (
     rotary,
     searching,
     serving,
+    state_space,
 )
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous, member
 from baracuda._functions.spec import REQUIRED, Spec
@@ -303,6 +304,8 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents,
     "sort": _along_axis,
     "convolution": convolution.by_axes,
+    "causal_conv": state_space.causal_conv, "selective_scan": state_space.selective_scan, "ssd": state_space.ssd,
+    "state_update": state_space.state_update,
 }  # fmt: skip
 
 

@@ -83,6 +83,7 @@ UNCHECKED = {
     "quantized_matmul", "mx_matmul", "gemv_4bit",
     *[f"fake_quantize_{scope}" for scope in ("per_tensor", "per_channel", "learnable")],
 }  # fmt: skip
+UNCHECKED |= {"selective_scan", "selective_scan_forward", "ssd_scan", "ssd_scan_forward"}  # without float64
 
 
 @pytest.mark.parametrize("name", [name for name in specs() if has_gradient(name) and name not in UNCHECKED])
@@ -108,7 +109,8 @@ def test_gradients(name):
         results = listed(getattr(bj, name)(*mixed, **numbers))
         if name.startswith("exclusive_"):  # it begins with infinities
             return [result[..., 1:] for result in results]
-        return [results[k] for k in sorted(gradient.incoming.values())] if gradient else results
+        # The gradient may be that of a form with more results.
+        return [results[k] for k in sorted(gradient.incoming.values()) if k < len(results)] if gradient else results
 
     check_grads(function, [arguments[k] for k in at], order=1, modes=["rev"], atol=1e-5, rtol=1e-5, eps=1e-6)
 

@@ -91,6 +91,7 @@ REVERSE_ONLY = {
     "gated_delta_rule", "gated_linear_attention", "gemv_4bit", "mx_matmul", "recurrent_cells", "recurrent_cells_forward", "rwkv7",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
     "deform_columns", "roi_align", "roi_pool",
+    *[f"{name}{end}" for name in ("causal_conv1d", "selective_scan", "ssd_scan") for end in ("", "_forward")],
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
     *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],
 }  # fmt: skip
@@ -208,6 +209,9 @@ BOUNDED = {
 BOUNDED |= {  # the sample's batch is 1, as sequences in one array need it
     f"{name}{end}" for name in ("gated_delta_rule", "gated_linear_attention", "rwkv7") for end in ("", "_backward")
 }
+# One row of several sequences.
+BOUNDED |= {f"{name}{end}" for name in ("causal_conv1d", "selective_scan", "ssd_scan")
+            for end in ("", "_forward", "_backward")}  # fmt: skip
 BOUNDED |= {"concat_backward", "tile_backward", *[n for n in specs() if n.startswith("pad_") and "_backward" in n]}
 
 

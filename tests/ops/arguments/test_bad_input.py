@@ -31,7 +31,7 @@ ANY_SIGN = {
     "fill_bits_high", "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
     "is_concatenated", "scale_grad_by_freq", "is_causal", "is_batch_invariant", "low", "high",
     "blocks", "deterministic", "top_k", "zero_point", "q_min", "q_max", "w_start_byte_offset", "stride_y", "is_prefill",
-    "has_mask", "aligns_ends", "window_left", "window_right",
+    "has_mask", "aligns_ends", "is_per_head", "window_left", "window_right",
     "window_size_left", "window_size_right", "window", "is_base2", "q_global_base", "k_global_base",
     *(f"stride_{operand}_{axis}" for operand in "qkvy" for axis in "bhs"),
 }  # fmt: skip

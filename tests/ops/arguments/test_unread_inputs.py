@@ -30,7 +30,7 @@ OF_EVERY_INPUT |= {name for name, row in ROWS.items() if row.family == "attentio
 OF_EVERY_INPUT |= {
     name
     for name, row in ROWS.items()
-    if row.family in ("moe", "pool", "quantize", "random", "recurrent", "sampling", "search", "sort", "topk")
+    if row.family in ("moe", "pool", "quantize", "random", "recurrent", "sampling", "search", "sort", "ssm", "topk")
 }
 # Instances of the rows that say what is read; where a function is not named, its outputs read every input.
 INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] in ("f32", "bf16")]
