@@ -319,7 +319,8 @@ INDICES = {
         [(f"{n}_update", "state") for n in ("gated_delta_rule", "rwkv7")], np.linspace(-1, 1, 48).reshape(_STATES)
     ),
     ("gated_linear_attention_update", "state"): np.linspace(-1, 1, 72).reshape(2, 3, 4, 3),
-    "state": [11, 4], ("selective_state_update", "state"): None, "rng_state": [11, 4], "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
+    "state": [11, 4], ("selective_state_update", "state"): None, "rng_state": [11, 4],
+    "seed_of": [11, 0, 7], "offset_of": [0, 4, 2],
     "top_k_of": [3, 1, 16], "allowed": [[0x5A5A], [0x00FF], [-1]],
     "tokens": [[3, 3, 0, 15, -1], [1, 2, 3, 4, 5], [-1] * 5], "prompt_length": [2, 0, 5],
     "draft_tokens": [[0, 5], [7, 7], [2, 1]], "node_tokens": [[0, 0, 1, 2, 0], [2, 1, 0, 2, 1], [1, 2, 0, 1, 2]],

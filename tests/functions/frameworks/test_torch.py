@@ -370,8 +370,8 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES, *bt._pool.NAMES, *bt._quantize.NAMES}
-composed |= {*bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
+composed = {"register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES, *bt._pool.NAMES}
+composed |= {*bt._quantize.NAMES, *bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 
