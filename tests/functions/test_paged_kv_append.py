@@ -44,6 +44,7 @@ def test_rows_go_to_their_slots():
         np.testing.assert_array_equal(got[name], array)
 
 
+@pytest.mark.needs_ops("paged_kv_append_quantized_f32_i8")
 def test_rows_are_quantized_by_head():
     given = problem(np.random.default_rng(2))
     for name in ("k_cache", "v_cache"):
