@@ -19,7 +19,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from baracuda._library.exports import LAZY as _LAZY
-from baracuda._library.exports import OPS as _OPS
 from baracuda._library.loader import Library, default_library, load
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import (

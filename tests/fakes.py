@@ -3,6 +3,7 @@
 
 import baracuda as bk
 from baracuda import _ffi
+from baracuda._library.exports import OPS
 from baracuda._library.op_table import ops
 
 SUM = bk.EmbeddingBagMode.SUM
@@ -300,7 +301,7 @@ ELEMENTS = {
     **dict.fromkeys(("Nf4Mmvq", "Nf4MmvqMultiM"), bk.bf16),
     **dict.fromkeys(("Int4MarlinGemm", "Int4AwqGemm", "Int4AwqDequantize"), bk.f16),
 }  # fmt: skip
-PLANS = sorted(word for words in bk._OPS.values() for word in words.split())  # plans that launch an op
+PLANS = sorted(word for words in OPS.values() for word in words.split())  # plans that launch an op
 
 
 def example_descriptor(name):

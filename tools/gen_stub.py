@@ -18,6 +18,7 @@ import textwrap
 import baracuda as bk
 from baracuda import kinds
 from baracuda._functions.spec import specs
+from baracuda._library.exports import OPS
 from baracuda.functions import signature, summary
 
 PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.py: do not edit."""
@@ -100,7 +101,7 @@ def stub() -> str:
 
 def plans() -> str:
     parts = [PLANS]
-    for module, words in bk._OPS.items():
+    for module, words in OPS.items():
         alias = f"_{module.replace('.', '_')}"
         parts.append(f"import baracuda.{module} as {alias}\n")
         for word in words.split():

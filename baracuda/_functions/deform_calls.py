@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from baracuda._functions.shape_rules.deform import pair_of
+from baracuda._functions.shape_rules.image.deform import pair_of
 from baracuda.errors import InvalidProblemError
 
 NAMES = ("deform_conv2d",)
