@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from baracuda._enumeration import IntEnum as IntEnum
+from baracuda.convolutions.kinds import ConvKind as ConvKind
 from baracuda.elementwise.kinds import BinaryCmpKind as BinaryCmpKind
 from baracuda.elementwise.kinds import BinaryKind as BinaryKind
 from baracuda.elementwise.kinds import GatedActivationKind as GatedActivationKind
@@ -13,6 +14,13 @@ from baracuda.experts.kinds import ExpertGroupScore as ExpertGroupScore
 from baracuda.experts.kinds import ExpertScoring as ExpertScoring
 from baracuda.experts.kinds import MoeKind as MoeKind
 from baracuda.experts.kinds import RoutingKind as RoutingKind
+from baracuda.images.kinds import ColorConversion as ColorConversion
+from baracuda.images.kinds import ImageKind as ImageKind
+from baracuda.images.kinds import ResampleMode as ResampleMode
+from baracuda.images.kinds import SampleMode as SampleMode
+from baracuda.images.kinds import SamplePadding as SamplePadding
+from baracuda.pool.kinds import PoolKind as PoolKind
+from baracuda.pool.kinds import PoolMode as PoolMode
 from baracuda.quantize.kinds import CodeBook as CodeBook
 from baracuda.quantize.kinds import DynamicRangeMode as DynamicRangeMode
 from baracuda.quantize.kinds import DynamicRangeScope as DynamicRangeScope
@@ -440,138 +448,6 @@ class AttentionKind(IntEnum):
     BLOCK_SPARSE_ATTENTION = 9
     RING_ATTENTION = 10
     CAUSAL_CONV1D = 200  # from 200 on: ours
-
-
-class PoolMode(IntEnum):
-    """What a window of the plans with a rank in their name is reduced to."""
-
-    MAX = 0
-    AVG_INCLUDE_PAD = 1
-    AVG_EXCLUDE_PAD = 2
-
-
-class PoolKind(IntEnum):
-    """Backward plans carry the forward value."""
-
-    MAX = 0
-    AVG = 1
-    LP = 2
-    ADAPTIVE_AVG = 3
-    ADAPTIVE_MAX = 4
-    FRACTIONAL_MAX = 5
-    MAX_UNPOOL = 6
-
-
-class ConvKind(IntEnum):
-    CONV_2D = 0
-    CONV_2D_BACKWARD_DATA = 1
-    CONV_2D_BACKWARD_FILTER = 2
-    CONV_1D = 3
-    CONV_1D_BACKWARD_DATA = 4
-    CONV_1D_BACKWARD_FILTER = 5
-    CONV_3D = 6
-    CONV_3D_BACKWARD_DATA = 7
-    CONV_3D_BACKWARD_FILTER = 8
-    CONV_TRANSPOSE_2D = 9
-    CONV_TRANSPOSE_2D_BACKWARD = 10
-    DEPTHWISE_CONV_2D = 11
-    UNFOLD = 12
-    FOLD = 13
-    CONV_TRANSPOSE_1D = 14
-    CONV_TRANSPOSE_1D_BACKWARD_DATA = 15
-    CONV_TRANSPOSE_1D_BACKWARD_FILTER = 16
-    CONV_TRANSPOSE_2D_BACKWARD_DATA = 17
-    CONV_TRANSPOSE_2D_BACKWARD_FILTER = 18
-    CONV_TRANSPOSE_3D = 19
-    CONV_TRANSPOSE_3D_BACKWARD_DATA = 20
-    CONV_TRANSPOSE_3D_BACKWARD_FILTER = 21
-    IM2COL_2D = 22
-    IM2COL_1D = 23
-    COL2IM_1D = 24
-
-
-class ImageKind(IntEnum):
-    """Numbers from 200 up are ours."""
-
-    INTERPOLATE_BILINEAR_2D = 0
-    INTERPOLATE_BILINEAR_2D_BACKWARD = 1
-    INTERPOLATE_NEAREST_2D = 2
-    INTERPOLATE_NEAREST_2D_BACKWARD = 3
-    INTERPOLATE_BICUBIC_2D = 4
-    INTERPOLATE_BICUBIC_2D_BACKWARD = 5
-    INTERPOLATE_TRILINEAR_3D = 6
-    INTERPOLATE_TRILINEAR_3D_BACKWARD = 7
-    INTERPOLATE_LINEAR_1D = 8
-    INTERPOLATE_LINEAR_1D_BACKWARD = 9
-    INTERPOLATE_AREA_2D = 10
-    INTERPOLATE_AREA_2D_BACKWARD = 11
-    INTERPOLATE = 12  # other modes and numbers of axes
-    INTERPOLATE_BACKWARD = 13
-    GRID_SAMPLE_2D = 16
-    GRID_SAMPLE_2D_BACKWARD = 17
-    AFFINE_GRID_2D = 18
-    AFFINE_GRID_3D = 19
-    AFFINE_GRID_BACKWARD = 20
-    GRID_SAMPLE_3D = 21
-    GRID_SAMPLE_3D_BACKWARD = 22
-    PIXEL_SHUFFLE = 24
-    PIXEL_UNSHUFFLE = 25
-    ROI_ALIGN = 32
-    ROI_ALIGN_BACKWARD = 33
-    ROI_POOL = 34
-    ROI_POOL_BACKWARD = 35
-    NMS = 40
-    BOX_IOU = 240
-    PIXELS_TO_PLANES = 241
-    PLANES_TO_PIXELS = 242
-    CONVERT_COLOR = 243
-    NV12_TO_RGB = 244
-    DEFORM_COLUMNS = 245
-    DEFORM_COLUMNS_BACKWARD = 246
-
-
-class ColorConversion(IntEnum):
-    """From one colour space to another: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
-
-    RGB_TO_BGR = 0
-    RGB_TO_GRAY = 1
-    BGR_TO_GRAY = 2
-    GRAY_TO_RGB = 3
-    RGB_TO_YCC601 = 4
-    YCC601_TO_RGB = 5
-    RGB_TO_YCC709 = 6
-    YCC709_TO_RGB = 7
-    RGB_TO_HSV = 8
-    HSV_TO_RGB = 9
-
-
-class ResampleMode(IntEnum):
-    """Kernels of interpolation."""
-
-    NEAREST = 0
-    NEAREST_EXACT = 1
-    LINEAR = 2
-    CUBIC = 3
-    AREA = 4
-    LANCZOS = 5
-    BOX = 6
-    HAMMING = 7
-
-
-class SampleMode(IntEnum):
-    """Kernels of grid_sample."""
-
-    LINEAR = 0
-    NEAREST = 1
-    CUBIC = 2
-
-
-class SamplePadding(IntEnum):
-    """What grid_sample reads outside of an image."""
-
-    ZEROS = 0
-    BORDER = 1
-    REFLECTION = 2
 
 
 class RandomKind(IntEnum):
