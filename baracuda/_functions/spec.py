@@ -84,6 +84,9 @@ PLAN_ONLY = (
     "reduce_{F}_backward_{T} moments",  # one axis only
     "upsample_nearest_2d",  # interpolate takes any layout
     "grid_sample_2d",  # grid_sample has options, and overwrites gradients
+    *(f"{name}_pool_{rank}d" for name in ("max", "avg", "lp", "fractional_max") for rank in (1, 2, 3)),  # max_pool ...
+    "adaptive_avg_pool_{T}_",
+    "adaptive_max_pool_{T}_",
     "conv_",  # convolution takes any rank and layout
     "im2col_1d",
     "im2col_2d",

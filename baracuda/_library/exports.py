@@ -240,10 +240,12 @@ LAZY |= dict.fromkeys(
 )
 LAZY |= dict.fromkeys(
     [
-        f"{op}{rank}d{word}"
+        f"{op}{rank}d{direction}{part}"
         for op in ("Conv", "ConvTranspose")
         for rank in (1, 2, 3)
-        for word in ("BwDataArgs", "Descriptor", "DwArgs", "FwArgs", "Plan")
+        for direction in ("", "Fw", "BwData", "Dw")
+        for part in _PARTS
+        if direction or part != "Args"
     ],
     "convolutions.plans",
 )

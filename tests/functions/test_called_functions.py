@@ -35,9 +35,8 @@ MOVED = {name for name, spec in CALLED.items() if spec.layout in MOVES}
 SEARCHES = {name for name, spec in CALLED.items() if spec.layout in ("searchsorted", "unique_runs", "unique")}
 # tests/quantize has theirs: the problems of the cases have C's shapes, which are not those of the functions; and
 # tests/pool those of pooling, whose padding and layout are no parameters of C
-# test_images.py tests these: arguments of the functions have other shapes than C's operands
-IMAGES = {name for name, spec in CALLED.items() if spec.layout in ("interpolate", "grid_sample", "affine_grid",
-                                                                   "pixel_shuffle", "named")}  # fmt: skip
+# test_images.py and test_boxes.py test these: arguments of the functions have other shapes than C's operands
+IMAGES = {name for name, spec in CALLED.items() if spec.row.family == "image"}
 QUANTIZING = {
     name for name, spec in CALLED.items()
     if "integer" in spec.layout or (spec.layout.startswith("quantize") and spec.layout != "quantized_matmul")

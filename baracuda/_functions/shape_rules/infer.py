@@ -146,6 +146,8 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
             values[number.number] = as_integer(number.name, numbers[number.name], 0, INT32_MAX)
     words = {param.name: param.shape.split(", ") for param in row.params if param.is_pointer}
     for argument in spec.arrays:
+        if argument.name not in shapes:  # an optional array that is None
+            continue
         expected, have = words[argument.pointer], shapes[argument.name]
         wanted = [int(word) if word.isdigit() else values.get(word) for word in expected]
         if len(have) != len(wanted) or any(w is not None and w != h for w, h in zip(wanted, have)):

@@ -218,7 +218,8 @@ def checked_indices():
     """Yields (function, index of its row, dtype that it may have)."""
     for name, spec in sorted(specs().items()):
         for param in spec.row.params:
-            if param.name in spec.row.indexes and spec.layout != "loss":
+            is_given = any(array.pointer == param.name for array in spec.arrays)
+            if param.name in spec.row.indexes and is_given and spec.layout != "loss":
                 for dtype in spec.row.slots.get(param.dtype, (param.dtype,)):
                     yield name, param.name, dtype
 
