@@ -87,6 +87,7 @@ OTHERS: dict[tuple[str, ...], dict[str, str]] = {
     ("hyper_connection",): {"n_streams": "<= 31"},
     ("apply_token_penalty", "flashinfer_top_", "flashinfer_min_p_"): {"batch": ">= 1", "vocab": ">= 1"},
     ("affine_grid",): {"align_corners": "0 or 1", "dims": "2 or 3"},
+    ("grid_sample_2d",): dict.fromkeys(("ih", "iw"), ">= 1 where the output has elements"),
     ("grid_sample_{T}", "grid_sample_backward_{T}"): {"align_corners": "0 or 1"},
     ("recurrent_gated", "rwkv7"): {"heads": ">= 1", "d_k": "in [1, 256]", "d_v": ">= 1"},
     ("recurrent_gated",): {"qk_heads": ">= 1, a divisor of heads", "gate_width": "1 or d_k", "normalizes": "0 or 1"},
