@@ -23,7 +23,7 @@ from baracuda._functions.shape_rules.gemm import batch_of
 from baracuda._functions.spec import Argument, specs
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
-from baracuda.tensor import TensorRef, tensor
+from baracuda.tensor import tensor
 
 # --- tests of floats --------------------------------------------------------------------------------------------------
 
@@ -222,9 +222,7 @@ def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -
         raise InvalidProblemError(f"source has dtype {part.dtype}, expected {view.dtype}, that of x")
     copy = x if out is x else functions.cast(x, view.dtype, out=out)
     whole = tensor(as_array(copy, "out"), "out")
-    offset = sum([low * stride for low, stride in zip(first, whole.strides)]) if part.numel else 0
-    window = TensorRef(whole.ptr + offset * view.dtype.itemsize, part.shape, view.dtype, whole.strides,
-                       device=whole.device, readonly=whole.readonly, owner=whole)  # fmt: skip
+    window = whole[tuple([slice(low, low + extent) for low, extent in zip(first, part.shape)])]
     functions.cast(source, view.dtype, out=window)
     return copy
 

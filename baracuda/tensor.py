@@ -178,7 +178,7 @@ class TensorRef(_Slots):
             owner=self._keeper,
         )  # fmt: skip
 
-    def _part(self, start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorRef:
+    def _part(self, start: int, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> TensorRef:
         bits = start * self.dtype.bits
         if bits % 8:
             raise InvalidProblemError(f"TensorRef: element {start} of {self.dtype} does not begin a byte")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of any framework for functions that compose others: as given, reshaped, broadcast, or a leading part."""
+"""Arrays of any framework for functions that compose others: as given, reshaped, or broadcast."""
 
 from __future__ import annotations
 
@@ -36,13 +36,6 @@ def empty_like(x: Any, shape: Shape, element: ElementKind) -> Any:
     """A new array of the framework and device of x."""
     framework = result_framework(x).on(tensor(x, "x").device or "cpu") if framework_of(x) is not NUMPY else NUMPY
     return framework.empty(shape, framework.native(element, x), x)
-
-
-def leading(x: Any, count: int) -> Any:
-    """The first `count` slices along the first axis, without a copy where the framework has views."""
-    if not isinstance(x, TensorRef):
-        return x[:count]
-    return TensorRef(x.ptr, (count, *x.shape[1:]), x.dtype, x.strides, device=x.device, readonly=x.readonly, owner=x)
 
 
 def number(x: Any) -> int | float:

@@ -63,11 +63,13 @@ def _position(index: Any, axis: int, extent: int) -> int:
     return position + extent if position < 0 else position
 
 
-def reshaped(shape: Shape, strides: Shape, wanted: Sequence[int]) -> tuple[Shape, Shape]:
-    """Extents and strides of the view with shape `wanted`, of which one extent may be -1."""
+def reshaped(shape: Shape, strides: Shape, wanted: Sequence[int]) -> tuple[Shape, Shape | None]:
+    """Extents and strides of the view with shape `wanted`, of which one extent may be -1. Without elements strides are
+    None: row-major.
+    """
     extents = _whole(math.prod(shape), shape, as_integers("TensorRef.reshape: shape", wanted, -1))
     if not math.prod(shape):
-        return extents, _row_major(extents)
+        return extents, None
     # Runs of axes that a single stride steps through, innermost first; each new extent comes out of one run.
     runs: list[tuple[int, int]] = []
     for extent, stride in zip(reversed(shape), reversed(strides)):
@@ -100,10 +102,6 @@ def _whole(numel: int, shape: Shape, wanted: Shape) -> Shape:
     if -1 in wanted or known != numel:
         raise InvalidProblemError(f"TensorRef.reshape: shape {wanted} for {numel} elements of shape {shape}")
     return wanted
-
-
-def _row_major(shape: Shape) -> Shape:
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def permuted(rank: int, axes: Sequence[int]) -> Shape:

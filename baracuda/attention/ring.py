@@ -169,7 +169,7 @@ class RingAttentionPlan:
                    (("kv_scratch_a", args.kv_scratch_a), ("kv_scratch_b", args.kv_scratch_b))]  # fmt: skip
         if buffers[0] is None or (size > 1 and buffers[1] is None):
             raise InvalidProblemError(f"kv_scratch_{'a' if buffers[0] is None else 'b'} is None, but is needed")
-        flat = [TensorRef(x.ptr, (x.numel,), x.dtype, device=x.device) for x in states]
+        flat = [x.reshape(-1) for x in states]
         self._init.run(stream, None, self._init.args_type(*flat))
         for s in range(size):
             keys, values = self._halves(buffers[s % 2])
@@ -218,6 +218,4 @@ class RingAttentionPlan:
             raise InvalidProblemError(
                 f"a buffer of keys and values has shape {have}, expected {(2, *shape)}, contiguous"
             )
-        first = TensorRef(buffer.ptr, shape, buffer.dtype, device=buffer.device)
-        second = buffer.ptr + math.prod(shape) * buffer.dtype.itemsize
-        return first, TensorRef(second, shape, buffer.dtype, device=buffer.device)
+        return buffer[0], buffer[1]

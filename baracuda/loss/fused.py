@@ -210,22 +210,21 @@ class FusedLinearCrossEntropyPlan(_Plan):
             losses = out
         scratch = (addresses["gemm"], addresses["end"] - addresses["gemm"])
         for first, rows in self._chunks():
-            x = _rows(views["input"], first, rows)
+            end = first + rows
+            x = views["input"][first:end]
             logits = TensorRef(addresses["logits"], (rows, d.v), d.element, device=device)
             gemm = self._gemm(DenseLayout.RCR, rows, d.v, d.h)
-            gemm.run(stream, scratch, gemm.args_type(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
-            given = CrossEntropyInPlacePlan.args_type(
-                logits, _rows(views["target"], first, rows), _rows(losses, first, rows)
-            )
+            gemm.run(stream, scratch, gemm.args_type(a=x[None], b=views["weight"][None], d=logits[None]))
+            given = CrossEntropyInPlacePlan.args_type(logits, views["target"][first:end], losses[first:end])
             self._gradient(rows, share).run(stream, None, given)
             if views["grad_input"] is not None:
-                dx = _batch(_rows(views["grad_input"], first, rows))
+                dx = views["grad_input"][None, first:end]
                 gemm = self._gemm(DenseLayout.RRR, rows, d.h, d.v)
-                gemm.run(stream, scratch, gemm.args_type(a=_batch(logits), b=_batch(views["weight"]), d=dx))
+                gemm.run(stream, scratch, gemm.args_type(a=logits[None], b=views["weight"][None], d=dx))
             if views["grad_weight"] is not None:
-                dw = _batch(views["grad_weight"])
+                dw = views["grad_weight"][None]
                 gemm = self._gemm(DenseLayout.CRR, d.v, d.h, rows, beta=float(first > 0))
-                gemm.run(stream, scratch, gemm.args_type(a=_batch(logits), b=_batch(x), d=dw))
+                gemm.run(stream, scratch, gemm.args_type(a=logits[None], b=x[None], d=dw))
         if not none:
             form = "_param" if self._loss_element is ElementKind.F64 else ""
             self._call(f"loss_flce_scalar_finalize{form}_{out.dtype.symbol}", stream, d.bt, share, losses, out)
@@ -296,15 +295,3 @@ def _gemm(
 ) -> DenseGemmPlan:  # fmt: skip
     of = DenseGemmDescriptor(m, n, k, 1, layout, beta=beta, element=element)
     return DenseGemmPlan.select(None, of, preference, library=library)
-
-
-def _rows(view: TensorRef, first: int, rows: int) -> TensorRef:
-    """Some rows of a dense view."""
-    shape = (rows, *view.shape[1:])
-    step = view.strides[0] if len(view.shape) > 0 else 1
-    return TensorRef(view.ptr + first * step * view.dtype.itemsize, shape, view.dtype, device=view.device, owner=view)
-
-
-def _batch(view: TensorRef) -> TensorRef:
-    """A matrix as a batch of one."""
-    return TensorRef(view.ptr, (1, *view.shape), view.dtype, device=view.device, readonly=view.readonly, owner=view)

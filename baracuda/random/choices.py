@@ -16,7 +16,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, naming
 from baracuda.random.arrays import advance, bits, exponential
 from baracuda.random.generator import Source
-from baracuda.tensor import TensorRef, tensor
+from baracuda.tensor import tensor
 
 
 def multinomial(
@@ -51,22 +51,6 @@ def multinomial(
     wide = functions.cast(given, ElementKind.F64)
     keys = functions.div(wide, exponential(shape, like=wide, generator=generator, seed=seed))
     return functions.topk(keys, count, axis=-1)[1]
-
-
-def _leading(array: Any, count: int) -> Any:
-    """The first elements along the last axis."""
-    if not isinstance(array, TensorRef):
-        return array[..., :count]
-    index = np.arange(count, dtype=np.int64)
-    indices = index if array.device == "cpu" else _uploaded(index)
-    return functions.index_select(array, indices, axis=-1)
-
-
-def _uploaded(host: Any) -> Any:
-    from baracuda import memory
-    from baracuda._arrays.frameworks import library_for
-
-    return memory.upload(host, library=library_for("cuda"))
 
 
 def permutation(n: Any, *, axis: int = 0, generator: Any = None, seed: int | None = None, like: Any = None) -> Any:
@@ -119,5 +103,5 @@ def choice(
     elif replacement:
         index = integers(0, max(count, 1), taken, like=beside, generator=generator, seed=seed)
     else:
-        index = _leading(permutation(count, generator=generator, seed=seed, like=beside), taken)
+        index = permutation(count, generator=generator, seed=seed, like=beside)[:taken]
     return index if is_number else functions.index_select(n, index, axis=axis)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from baracuda import functions
-from baracuda._arrays.shaping import broadcast, empty_like, given_array, leading, number, reshaped
+from baracuda._arrays.shaping import broadcast, empty_like, given_array, number, reshaped
 from baracuda._call.scalars import INT32_MAX, as_integer, as_real
 from baracuda._functions.shape_rules.call_meta import axis_of
 from baracuda.dtypes import ElementKind
@@ -184,8 +184,8 @@ def _density(counts: Any, edges: Sequence[Any]) -> Any:
     found = functions.div(found, functions.sum(found, axis=None))
     for axis, each in enumerate(edges):
         wide, bins = functions.cast(each, ElementKind.F64), each.shape[0] - 1
-        right = functions.flip(leading(functions.flip(wide), bins))
-        widths = functions.sub(right, leading(wide, bins))
+        right = functions.flip(functions.flip(wide)[:bins])
+        widths = functions.sub(right, wide[:bins])
         shape = tuple([bins if k == axis else 1 for k in range(len(counts.shape))])
         found = functions.div(found, broadcast("bins", reshaped(widths, shape), tuple(counts.shape)))
     return found
@@ -322,11 +322,11 @@ def _lexicographic(rows: Any) -> Any:
 
 
 def _results(values: Any, first: Any, inverse: Any, counts: Any, count: int, back: Any) -> Any:
-    values = leading(values, count)
+    values = values[:count]
     if back is not None:
         values = functions.permute(values, back)
-    more = [first if first is None else leading(first, count), inverse,
-            counts if counts is None else leading(counts, count)]  # fmt: skip
+    more = [first if first is None else first[:count], inverse,
+            counts if counts is None else counts[:count]]  # fmt: skip
     found = tuple([each for each in more if each is not None])
     return (values, *found) if found else values
 
