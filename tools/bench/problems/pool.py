@@ -217,8 +217,8 @@ def sized(row, shape, size, last=False, **options):
     of_indices = {"stride_indices": strides_of(out, last)} if "indices" in pointers else {}
     return {
         "name": f"{row.removesuffix('_{T}')} {title}", "row": row, "dtypes": DTYPES,
-        "arrays": {name: images[name] for name in names}, "scalars": {"input_shape": shape, "output_size": size} | of_indices,
-        "check": lambda problem: "",
+        "arrays": {name: images[name] for name in names},
+        "scalars": {"input_shape": shape, "output_size": size} | of_indices, "check": lambda problem: "",
     } | options | {"rank": rank}  # fmt: skip
 
 
