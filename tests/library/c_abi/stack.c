@@ -27,8 +27,8 @@ static void* run(void* argument) {
     function_type* function;
     memcpy(&function, &c->function, sizeof function);
     c->status = function(INTEGERS8(c->integers, 0), INTEGERS8(c->integers, 8), INTEGERS8(c->integers, 16),
-                         INTEGERS8(c->integers, 24), INTEGERS8(c->integers, 32), INTEGERS8(c->integers, 40), INTEGERS8(c->integers, 48),
-                         INTEGERS8(c->integers, 56), INTEGERS8(c->numbers, 0));
+                         INTEGERS8(c->integers, 24), INTEGERS8(c->integers, 32), INTEGERS8(c->integers, 40),
+                         INTEGERS8(c->integers, 48), INTEGERS8(c->integers, 56), INTEGERS8(c->numbers, 0));
     return NULL;
 }
 
