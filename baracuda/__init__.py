@@ -211,7 +211,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("optim", "random")  # that are attributes, as in NumPy
+_MODULES = ("fft", "optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 

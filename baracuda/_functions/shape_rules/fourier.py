@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,8 +29,11 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         results[axes[-1]] = lengths[-1] // 2 + 1
     if exceeds(INT32_MAX, *shape, *whole):
         raise UnsupportedError(f"x has shape {shape}, lengths are {lengths}: more than {INT32_MAX} is not supported")
+    total = math.prod(lengths)
+    normalization = as_integer("normalization", numbers["normalization"], 0, 2)
     flags = tuple([int(d in axes) for d in range(len(shape))])
     values = {"rank": len(shape), "input_shape": shape, "output_shape": tuple(results), "fourier_axes": flags}
+    values["scale"] = (1.0, total**-0.5, 1.0 / total)[normalization]
     if "half_axis" in params:
         values["half_axis"] = axes[-1]
     if "length" in params:
