@@ -184,6 +184,7 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     filter.in[0] = filter.out[0] = 1;
     FftFiber fiber;
     fiber.length = n;
+    fiber.scale = 1.0 / static_cast<double>(m);  // here, so that finite products do not overflow
     fiber.in_factor = FftFactor::kFilter;
     BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
 
@@ -199,7 +200,7 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     std::copy(array.out, array.out + kMaxRank, back.out);
     fiber = of;
     fiber.present = INT64_MAX;
-    fiber.scale = of.scale / static_cast<double>(m);
+    fiber.scale = of.scale;
     fiber.in_form = FftForm::kComplex;
     fiber.in_factor = FftFactor::kSpectrum;
     fiber.spectrum = spectrum;

@@ -13,7 +13,7 @@ from .model import Array, Bad, Case, Draw, Expected, Idle, Problem, strides_for
 MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f"{__name__}.")]
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
 # Families whose calls with a misaligned pointer, a NULL for a required one or a negative axis follow from their rows.
-FOLLOWING = ("conv", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk")
+FOLLOWING = ("conv", "fft", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk")
 NEVER_NEGATIVE = (
     *("rank", "order_axis", "topk_axis", "sort_axis", "sequences", "format", "block_size", "layout", "backend"),
     *("a_scales", "b_scales"),
