@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fourier transforms of any length along any axes, under the names of numpy.fft.
+"""Fourier transforms of any length along any axes, under the names of numpy.fft and scipy.fft.
 
     y = bk.fft.rfft(x, axis=0)            # x of NumPy, PyTorch, CuPy, JAX ...: y belongs to the framework of x
     z = bk.fft.ifft2(y, norm="ortho")
@@ -9,14 +9,23 @@ IrfftPlan, FftNdPlan, RfftNdPlan, IrfftNdPlan and FftShiftNdPlan.
 """
 
 from baracuda.fft.functions import (
+    dct,
+    dctn,
+    dst,
+    dstn,
     fft,
     fft2,
+    fftconvolve,
     fftfreq,
     fftn,
     fftshift,
     hfft,
     hfft2,
     hfftn,
+    idct,
+    idctn,
+    idst,
+    idstn,
     ifft,
     ifft2,
     ifftn,
@@ -34,14 +43,23 @@ from baracuda.fft.functions import (
 )
 
 __all__ = [
+    "dct",
+    "dctn",
+    "dst",
+    "dstn",
     "fft",
     "fft2",
+    "fftconvolve",
     "fftfreq",
     "fftn",
     "fftshift",
     "hfft",
     "hfft2",
     "hfftn",
+    "idct",
+    "idctn",
+    "idst",
+    "idstn",
     "ifft",
     "ifft2",
     "ifftn",

@@ -17,7 +17,7 @@ from baracuda._arrays.frameworks import result_framework
 from baracuda._arrays.shaping import given_array
 from baracuda._functions.fft_calls import FftCalls
 from baracuda._functions.fft_calls import NAMES as NAMES
-from baracuda._promotion import kind_of
+from baracuda._promotion import kind_of, promoted
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.tensor import tensor
@@ -48,6 +48,9 @@ class _Arrays:
         if hasattr(x, "to"):
             return x.to(result_framework(x).native(wanted, x))
         raise UnsupportedError(f"x is real, must be complex: {type(x).__name__} has no conversion")
+
+    def alike(self, a: Any, b: Any) -> Any:
+        return promoted(a, b)
 
 
 _CALLS = FftCalls(_Arrays())
@@ -312,6 +315,115 @@ def ihfftn(
     """
     return _CALLS.along_axes("ihfft", given_array(x, "x"), s, axes, norm, out)
 
+
+@naming("dct")
+def dct(
+    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+    orthogonalize: bool | None = None, *, out: Any = None,
+) -> Any:  # fmt: skip
+    """Discrete cosine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] cos(pi k (2 j + 1) / 2 n); types 1, 3 and 4 are those of scipy.fft.dct.
+
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
+    2 (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+
+    InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
+    """
+    return _CALLS.cosine("dct", given_array(x, "x"), type, n, axis, norm, orthogonalize, out)
+
+
+@naming("dctn")
+def dctn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:  # fmt: skip
+    """dct along several axes, all by default, or the last len(s), one after the other; s has their lengths."""
+    return _CALLS.cosines("dct", given_array(x, "x"), type, s, axes, norm, orthogonalize)
+
+
+@naming("idct")
+def idct(
+    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+    orthogonalize: bool | None = None, *, out: Any = None,
+) -> Any:  # fmt: skip
+    """Inverse of dct of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided by 2 n.
+
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
+    2 (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+
+    InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
+    """
+    return _CALLS.cosine("idct", given_array(x, "x"), type, n, axis, norm, orthogonalize, out)
+
+
+@naming("idctn")
+def idctn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:  # fmt: skip
+    """idct along several axes, all by default, or the last len(s), one after the other; s has their lengths."""
+    return _CALLS.cosines("idct", given_array(x, "x"), type, s, axes, norm, orthogonalize)
+
+
+@naming("dst")
+def dst(
+    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+    orthogonalize: bool | None = None, *, out: Any = None,
+) -> Any:  # fmt: skip
+    """Discrete sine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] sin(pi (k + 1) (2 j + 1) / 2 n); types 1, 3 and 4 are those of scipy.fft.dst.
+
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
+    2 (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+
+    InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
+    """
+    return _CALLS.cosine("dst", given_array(x, "x"), type, n, axis, norm, orthogonalize, out)
+
+
+@naming("dstn")
+def dstn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:  # fmt: skip
+    """dst along several axes, all by default, or the last len(s), one after the other; s has their lengths."""
+    return _CALLS.cosines("dst", given_array(x, "x"), type, s, axes, norm, orthogonalize)
+
+
+@naming("idst")
+def idst(
+    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+    orthogonalize: bool | None = None, *, out: Any = None,
+) -> Any:  # fmt: skip
+    """Inverse of dst of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided by 2 n.
+
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
+    2 (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+
+    InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
+    """
+    return _CALLS.cosine("idst", given_array(x, "x"), type, n, axis, norm, orthogonalize, out)
+
+
+@naming("idstn")
+def idstn(
+    x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None,
+    orthogonalize: bool | None = None,
+) -> Any:  # fmt: skip
+    """idst along several axes, all by default, or the last len(s), one after the other; s has their lengths."""
+    return _CALLS.cosines("idst", given_array(x, "x"), type, s, axes, norm, orthogonalize)
+
+
+@naming("fftconvolve")
+def fftconvolve(
+    a: Any, b: Any, mode: str = "full", axes: int | Sequence[int] | None = None, *, out: Any = None
+) -> Any:  # fmt: skip
+    """Convolution of two real arrays along axes, all by default, by Fourier transforms; other axes broadcast.
+
+    mode is "full", all of it, "same", the middle with a's extents, or "valid", where the operands overlap whole. Errors
+    are relative to the largest elements, not to each.
+
+    InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
+    """
+    return _CALLS.convolved(given_array(a, "a"), given_array(b, "b"), mode, axes, out)
 
 @naming("fftshift")
 def fftshift(x: Any, axes: int | Sequence[int] | None = None, *, out: Any = None) -> Any:

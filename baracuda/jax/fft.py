@@ -34,6 +34,10 @@ class _Arrays:
     def as_complex(self, x: Any) -> Any:
         return x.astype(jnp.result_type(x.dtype, jnp.complex64))
 
+    def alike(self, a: Any, b: Any) -> Any:
+        dtype = jnp.result_type(a.dtype, b.dtype)
+        return a.astype(dtype), b.astype(dtype)
+
 
 _CALLS = FftCalls(_Arrays())
 __all__ = [*NAMES, *FREQUENCIES]

@@ -33,7 +33,8 @@ _SYMMETRIC = ("softmax", "softmax_to_f32", "gumbel_softmax", "l2_normalize", "sp
 _MULTILINEAR: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(("matmul", "grouped_gemm"), (("a",), ("b",))),
     "convolution_backward_data": (("dy",), ("weight",)),
-    **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r"), (("x",),)),
+    **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r", "fft_cosine"), (("x",),)),
+    "fft_convolve": (("x",), ("w",)),
     "embedding_bag_weighted": (("weight",), ("per_sample_weights",)),
     **{f"rope_apply{form}": (("x",), ("cos", "sin")) for form in ("", "_half", "_thd", "_thd_half")},
 }

@@ -33,6 +33,10 @@ class _Tensors:
     def as_complex(self, x: Any) -> Any:
         return x.to(x.dtype.to_complex())
 
+    def alike(self, a: Any, b: Any) -> Any:
+        dtype = torch.promote_types(a.dtype, b.dtype)
+        return a.to(dtype), b.to(dtype)
+
 
 _CALLS = FftCalls(_Tensors())
 __all__ = [*NAMES, *FREQUENCIES]

@@ -262,6 +262,8 @@ JOINT = {
     "fft_c2c": CompositeGradient(fourier.complex_to_complex, (), ("x",), is_complex=True),
     "fft_r2c": CompositeGradient(fourier.real_to_complex, (), ("x",), is_complex=True),
     "fft_c2r": CompositeGradient(fourier.complex_to_real, (), ("x",), is_complex=True),
+    "fft_cosine": CompositeGradient(fourier.cosine, (), ("x",)),
+    "fft_convolve": CompositeGradient(fourier.convolution, ("x", "w"), outputs=("x", "w")),
     "sort_with_indices": CompositeGradient(_of_sort, ("indices",)),
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")

@@ -42,6 +42,37 @@ def complex_to_real(call: Call, given: Given) -> Any:
     return _fitted(call, call("fft_r2c", dy, inverse=not given["inverse"], interior=interior, **options), x)
 
 
+def cosine(call: Call, given: Given) -> Any:
+    """Kinds II and III are each other's transpose but for a factor of the element with a weight of its own; the matrix of
+    kind I is symmetric but for the weights of both ends."""
+    kind, is_sine = given["kind"], given["is_sine"]
+    edge_in, edge_out = given["edge_out"], given["edge_in"]
+    if kind == 3 or (kind == 1 and not is_sine):
+        edge_out *= 0.5
+    if kind == 2 or (kind == 1 and not is_sine):
+        edge_in *= 2.0
+    options = {"axis": given["axis"], "is_sine": is_sine, "scale": given["scale"]}
+    transposed = {2: 3, 3: 2}.get(kind, kind)
+    return _fitted(call, call("fft_cosine", given["dy"], transposed, edge_in=edge_in, edge_out=edge_out, **options),
+                   given["x"])  # fmt: skip
+
+
+def convolution(call: Call, given: Given) -> Any:
+    """A convolution of dy with the other operand, reversed."""
+    dy, x, w = given["dy"], given["x"], given["w"]
+    rank = len(x.shape)
+    axes = list(range(rank)) if given["axes"] is None else [axis % rank for axis in given["axes"]]
+    starts = [0] * len(axes) if given["starts"] is None else given["starts"]
+
+    def gradient(other: Any, own: Any) -> Any:
+        reverse = call("flip", other, axis=axes)
+        from_ = [other.shape[axis] - 1 - start for axis, start in zip(axes, starts)]
+        found = call("fft_convolve", dy, reverse, axes=axes, starts=from_, lengths=[own.shape[axis] for axis in axes])
+        return found if found.shape == own.shape else call("sum_to_size", found, list(own.shape))
+
+    return gradient(w, x), gradient(x, w)
+
+
 def _fitted(call: Call, found: Any, x: Any) -> Any:
     """An array cropped or padded with zeros to the extents of x, at the end of each axis."""
     more = [want - have for want, have in zip(x.shape, found.shape)]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._call.scalars import INT32_MAX, as_flag, as_integer, exceeds
+from baracuda._call.scalars import INT32_MAX, INT32_MIN, as_flag, as_integer, exceeds
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axes_of, axis_of
 from baracuda._functions.spec import Spec
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -63,3 +63,51 @@ def _lengths(given: Any, shape: Shape, axes: tuple[int, ...], is_half: bool) -> 
     if len(several) != len(axes):
         raise InvalidProblemError(f"lengths is {given!r}, must have one for each of axes {axes}")
     return tuple([as_integer("lengths", length, 1, INT32_MAX) for length in several])
+
+
+def along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """Cosine and sine transforms."""
+    shape = shapes["x"]
+    axis = axis_of("axis", numbers["axis"], shape)
+    kind = as_integer("kind", numbers["kind"], 1, 4)
+    least = 2 if kind == 1 and not as_flag("is_sine", numbers["is_sine"]) else 1
+    given = numbers["length"]
+    length = shape[axis] if given is None else as_integer("length", given, least, INT32_MAX)
+    if given is None and length < least:
+        raise InvalidProblemError(f"x has shape {shape}, must have {least} elements or more along axis {axis}")
+    whole = tuple([length if d == axis else extent for d, extent in enumerate(shape)])
+    if exceeds(INT32_MAX, *shape, *whole):
+        raise UnsupportedError(f"x has shape {shape}, more than {INT32_MAX} is not supported")
+    values = {"rank": len(shape), "input_shape": shape, "output_shape": whole, "fourier_axis": axis}
+    return CallMeta(values, {"x": shape, "y": whole}, {"y": whole})
+
+
+def convolution(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """x and w have one rank; other axes broadcast."""
+    x, w = shapes["x"], shapes["w"]
+    if len(x) != len(w):
+        raise InvalidProblemError(f"x has shape {x} and w {w}, must have as many axes")
+    axes = _in_order(numbers["axes"], x)
+    whole = [b if a == 1 else a for a, b in zip(x, w)]
+    for d, (a, b) in enumerate(zip(x, w)):
+        if d in axes:
+            whole[d] = a + b - 1 if a and b else 0
+        elif a != b and 1 not in (a, b):
+            raise InvalidProblemError(f"x has shape {x} and w {w}, which do not broadcast along axis {d}")
+    starts = [0] * len(x)
+    for name, low, into in (("starts", INT32_MIN, starts), ("lengths", 0, whole)):
+        given = numbers[name]
+        if given is None:
+            continue
+        several = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if len(several) != len(axes):
+            raise InvalidProblemError(f"{name} is {given!r}, must have one for each of axes {axes}")
+        for axis, value in zip(axes, several):
+            into[axis] = as_integer(name, value, low, INT32_MAX)
+    if exceeds(INT32_MAX, *x, *w, *whole):
+        raise UnsupportedError(f"x has shape {x}, w {w}: more than {INT32_MAX} is not supported")
+    values = {
+        "rank": len(x), "input_shape": x, "filter_shape": w, "output_shape": tuple(whole), "starts": tuple(starts),
+        "fourier_axes": tuple([int(d in axes) for d in range(len(x))]),
+    }  # fmt: skip
+    return CallMeta(values, {"x": x, "w": w, "y": tuple(whole)}, {"y": tuple(whole)})

@@ -304,6 +304,7 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "serving": serving.by_extents, "experts": experts.by_extents, "recurrent": recurrent.by_extents,
     "sort": _along_axis,
     "convolution": convolution.by_axes, "fourier": fourier.along_axes,
+    "cosine": fourier.along_axis, "fourier_convolution": fourier.convolution,
     "causal_conv": state_space.causal_conv, "selective_scan": state_space.selective_scan, "ssd": state_space.ssd,
     "state_update": state_space.state_update,
 }  # fmt: skip
