@@ -51,7 +51,7 @@ _TYPES = {
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
     "scale_factor": "float[]?", "cubic_a": "float?", "depth": "SymInt",
-    "lengths": "SymInt[]?", "fourier_axes": "int[]?", "starts": "SymInt[]?", "fourier_axis": "int", "kind": "int",
+    "lengths": "SymInt[]?", "fourier_axes": "int[]?", "starts": "SymInt[]?", "length": "SymInt?",
     "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling", "cell"), "str"),
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.

@@ -187,6 +187,7 @@ struct FftCosine {
         return carver.bytes();
     }
     BK_COLD Status run(const T* x, T* y, const Launch& launch) const {
+        if (work() == Work::kZeros) return copy_axis(nullptr, y, false, launch);
         BK_TRY(require_workspace(launch, workspace_size()));
         Carver carver(launch.workspace);
         const Carved carved = carve(&carver);
@@ -241,11 +242,12 @@ private:
     BK_COLD Status copy_axis(const T* from, T* to, bool is_x, const Launch& launch) const {
         MappedCopy copy;
         copy.rank = rank;
+        const bool is_zero = work() == Work::kZeros;
         int64_t row = output_shape[fourier_axis];
         for (int32_t d = rank; d-- > 0;) {
             const int64_t extent = output_shape[d], dense = d == fourier_axis ? 1 : row;
             if (d != fourier_axis) row *= extent;
-            copy.axis[d] = {extent, is_x ? input_shape[d] : extent, 0, is_x ? dense : stride_y[d], is_x ? stride_x[d] : dense};
+            copy.axis[d] = {extent, is_zero ? 0 : is_x ? input_shape[d] : extent, 0, is_x ? dense : stride_y[d], is_x ? stride_x[d] : dense};
         }
         return copy_mapped(launch, copy, sizeof(T), from, to);
     }
