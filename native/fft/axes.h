@@ -107,6 +107,11 @@ int64_t fft_other_bytes(const FftProblem& of, int64_t halves) {
     return most;
 }
 
+BK_COLD inline Status require_fft_rank(int32_t rank) {
+    if (rank < 1 || rank > kMaxRank) return fail(Status::kInvalidProblem, "rank is %d, must be in [1, %d]", rank, kMaxRank);
+    return Status::kOk;
+}
+
 // Fields of all three ops.
 struct FftAxesShape {
     int32_t rank;
@@ -115,7 +120,7 @@ struct FftAxesShape {
     const int32_t* fourier_axes;
 
     BK_COLD Status check_axes() const {
-        BK_TRY(require_rank(rank));
+        BK_TRY(require_fft_rank(rank));
         BK_TRY(require_extents("input_shape", input_shape));
         BK_TRY(require_extents("output_shape", output_shape));
         if (rank > 0 && fourier_axes == nullptr) return fail(Status::kInvalidProblem, "fourier_axes is NULL");

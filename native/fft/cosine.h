@@ -20,6 +20,7 @@
 #include "core/abi/workspace.h"
 #include "core/copy/copies.h"
 #include "core/pointwise/pointwise.h"
+#include "fft/axes.h"
 #include "fft/roots.h"
 #include "fft/transform.h"
 
@@ -155,7 +156,7 @@ struct FftCosine {
         return count == 0 ? Work::kNone : read == 0 ? Work::kZeros : Work::kAll;
     }
     BK_COLD Status check_extents() const {
-        BK_TRY(require_rank(rank));
+        BK_TRY(require_fft_rank(rank));
         BK_TRY(require_shape("input_shape", input_shape, rank));
         BK_TRY(require_shape("output_shape", output_shape, rank));
         if (fourier_axis < 0 || fourier_axis >= rank)
