@@ -395,8 +395,8 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
 
 
 def is_transform(got, dtype: str, expected) -> np.ndarray:
-    """Whether each value of a Fourier transform is within the bound, as a complex number. All complex numbers of a fiber
-    with a NaN or an infinity are NaN or infinite; real ones may not depend on the part that was."""
+    """Whether each value of a Fourier transform is within the bound, as a complex number. All complex numbers of a
+    fiber with a NaN or an infinity are NaN or infinite; real ones may not depend on the part that was."""
     real = {"c32": "f32", "c64": "f64"}.get(dtype, dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         ref = np.asarray(expected.value)

@@ -140,8 +140,8 @@ struct FftAxesShape {
         if (length < 0) return fail(Status::kInvalidProblem, "length is %d, must be >= 0", length);
         const int32_t expected = onesided && length > 0 ? length / 2 + 1 : length;
         if (shape[half_axis] != expected)
-            return fail(Status::kInvalidProblem, "output_shape[%d] is %d, must be %d of length %d", half_axis,
-                        shape[half_axis], expected, length);
+            return fail(Status::kInvalidProblem, "output_shape[%d] is %d, must be %d of length %d", half_axis, shape[half_axis],
+                        expected, length);
         return Status::kOk;
     }
     FftProblem problem(int32_t half_axis, int32_t length, const int64_t* stride_x, const int64_t* stride_y) const {
@@ -358,8 +358,8 @@ private:
         int64_t strides[kMaxRank];
         Carved carved;
         carved.copy = carver->take<char>(of.others() == 0 ? 0 : of.copy_strides(halves(of), strides) * int64_t{sizeof(T)});
-        carved.scratch = carver->take<char>(std::max(fft_axis_bytes<R>(of.along_half(true, of.in, of.out), half_axis),
-                                                     fft_other_bytes<R>(of, halves(of))));
+        carved.scratch = carver->take<char>(
+            std::max(fft_axis_bytes<R>(of.along_half(true, of.in, of.out), half_axis), fft_other_bytes<R>(of, halves(of))));
         return carved;
     }
 };
