@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of small f32 matrices in a team's scratch: out (+)= alpha a b.
 //
-// m and n are multiples of 16 and k is one of 8. The CPU has 4 x 16 microtiles; a GPU's warps have 16 x 16 tiles of
-// mma.sync, 3xTF32: with x = hi + lo, products of hi hi, hi lo and lo hi keep about 21 bits.
+// m and n are multiples of 16 and k is one of 8; m is any on the CPU, which has microtiles of vectors. A GPU's warps have
+// 16 x 16 tiles of mma.sync, 3xTF32: with x = hi + lo, products of hi hi, hi lo and lo hi keep about 21 bits.
 #pragma once
 
 #include <cstdint>

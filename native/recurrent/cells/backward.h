@@ -63,35 +63,41 @@ private:
 
     // to = s' R, of h's width.
     BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, float* to, bool adds) const {
-        tile_product(team, kBatchTile, rows.h_pitch, rows.sum_pitch, plain(rows.sums, rows.sum_pitch),
-                     p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, rows.h_pitch, to, rows.h_pitch, 1.0f, adds);
+        packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.sum_pitch, rows.sums,
+                       p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, to, rows.h_pitch, adds);
         team.sync();
     }
 
     BK_TEAM void retreat(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
         for (int row = 0; row < tile.rows; ++row) {
             const bool has_token = is_in(tile, t, row);
-            for (int unit = team.rank; unit < p.outputs; unit += team.size) {
+            for_units(team, p.outputs, [&](int unit, int count) {
                 const int64_t from = at(tile, t, row) * p.outputs + unit;
-                float* const h = rows.h + row * rows.h_pitch + unit;
-                if (has_token) *h += load_float(p.type, d.dy, from);
-                if (d.outputs != nullptr) d.outputs[from] = has_token ? *h : 0.0f;
-            }
+                float* const of_h = rows.h + row * rows.h_pitch + unit;
+                Units h = Units::of(of_h, count);
+                if (has_token) {
+                    const Units dy = Units::load(p.type, d.dy, from, count);
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) h.at[l] += dy.at[l];
+                    h.put(of_h, count);
+                }
+                if (d.outputs != nullptr) (has_token ? h : Units::zeros()).put(d.outputs + from, count);
+            });
         }
         team.sync();
         const float* of_output = rows.h;
         int output_pitch = rows.h_pitch;
         if (p.projects()) {
-            tile_product(team, kBatchTile, rows.c_pitch, rows.h_pitch, plain(rows.h, rows.h_pitch),
-                         p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.c_pitch, rows.operand, rows.c_pitch,
-                         1.0f, false);
+            packed_product(team, tile.product_rows(), 0, rows.c_pitch, rows.h_pitch, rows.h,
+                           p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.operand, rows.c_pitch, false);
             team.sync();
             of_output = rows.operand;
             output_pitch = rows.c_pitch;
         }
         for (int row = 0; row < tile.rows; ++row)
-            for (int unit = team.rank; unit < p.hidden; unit += team.size)
-                unit_step(tile, rows, t, row, unit, of_output[row * output_pitch + unit]);
+            for_units(team, p.hidden, [&](int unit, int count) {
+                unit_step(tile, rows, t, row, unit, count, Units::of(of_output + row * output_pitch + unit, count));
+            });
         team.sync();
         if (p.cell == Cell::kGruResetFirst) through_reset(team, tile, rows, t);
         if (p.projects() || p.cell == Cell::kLstm || gates_of(p.cell) == 1) {
@@ -105,69 +111,99 @@ private:
     }
 
     // Stores a gate's gradient, and the one of s.
-    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, float x,
-                      float of_sum) const {
-        rows.sums[row * rows.sum_pitch + gate * p.hidden + unit] = of_sum;
-        store_float(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, x);
+    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, int count,
+                      const Units& x, const Units& of_sum) const {
+        of_sum.put(rows.sums + row * rows.sum_pitch + gate * p.hidden + unit, count);
+        x.store(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, count);
     }
 
-    BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, float dh) const {
+    BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
+                           const Units& dh) const {
         const int gates = p.gates_count();
+        const auto give_gate = [&](int gate, const Units& x, const Units& of_sum) {
+            give(tile, rows, t, row, gate, unit, count, x, of_sum);
+        };
+        const Units zeros = Units::zeros();
         if (!is_in(tile, t, row)) {
-            for (int gate = 0; gate < gates; ++gate) give(tile, rows, t, row, gate, unit, 0.0f, 0.0f);
+            for (int gate = 0; gate < gates; ++gate) give_gate(gate, zeros, zeros);
             return;
         }
         const int64_t n = tile.first + row;
         const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden + unit;
-        const auto value = [&](int which) { return saved[int64_t{which} * p.hidden]; };
+        const auto value = [&](int which) { return Units::of(saved + int64_t{which} * p.hidden, count); };
         switch (p.cell) {
             case Cell::kRnnTanh:
             case Cell::kRnnRelu: {
-                const float h = value(0), slope = p.cell == Cell::kRnnTanh ? 1.0f - h * h : h > 0.0f ? 1.0f : 0.0f;
-                give(tile, rows, t, row, 0, unit, dh * slope, dh * slope);
+                Units h = value(0);
+                if (p.cell == Cell::kRnnTanh) {
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) h.at[l] = dh.at[l] * (1.0f - h.at[l] * h.at[l]);
+                } else {
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) h.at[l] = dh.at[l] * (h.at[l] > 0.0f ? 1.0f : 0.0f);
+                }
+                give_gate(0, h, h);
                 return;
             }
             case Cell::kGru:
             case Cell::kGruResetFirst: {
-                const float r = value(0), z = value(1), x = value(2), h = p.previous(t, n, tile.direction, unit);
-                const float of_n = dh * (1.0f - z) * (1.0f - x * x), of_z = dh * (h - x) * z * (1.0f - z);
-                give(tile, rows, t, row, 2, unit, of_n, p.cell == Cell::kGru ? of_n * r : of_n);
-                rows.h[row * rows.h_pitch + unit] = dh * z;
+                Units r = value(0), z = value(1), x = value(2), s = value(3), h = p.previous(t, n, tile.direction, unit, count);
+                Units of_n, of_z, of_h;
+                BK_UNIT_LOOP
+                for (int l = 0; l < kUnits; ++l) {
+                    of_n.at[l] = dh.at[l] * (1.0f - z.at[l]) * (1.0f - x.at[l] * x.at[l]);
+                    of_z.at[l] = dh.at[l] * (h.at[l] - x.at[l]) * z.at[l] * (1.0f - z.at[l]);
+                    of_h.at[l] = dh.at[l] * z.at[l];
+                    s.at[l] = of_n.at[l] * s.at[l] * r.at[l] * (1.0f - r.at[l]);
+                    r.at[l] *= of_n.at[l];
+                }
+                of_h.put(rows.h + row * rows.h_pitch + unit, count);
                 if (p.cell == Cell::kGru) {
-                    const float of_r = of_n * value(3) * r * (1.0f - r);
-                    give(tile, rows, t, row, 0, unit, of_r, of_r);
-                    give(tile, rows, t, row, 1, unit, of_z, of_z);
+                    give_gate(2, of_n, r);
+                    give_gate(0, s, s);
+                    give_gate(1, of_z, of_z);
                 } else {  // r and z follow after the product of n alone
-                    give(tile, rows, t, row, 0, unit, 0.0f, 0.0f);
-                    give(tile, rows, t, row, 1, unit, of_z, 0.0f);
-                    rows.c[row * rows.c_pitch + unit] = of_z;
+                    give_gate(2, of_n, of_n);
+                    give_gate(0, zeros, zeros);
+                    give_gate(1, of_z, zeros);
+                    of_z.put(rows.c + row * rows.c_pitch + unit, count);
                 }
                 return;
             }
             case Cell::kLstm: {
-                const float i = value(0), f = value(1), g = value(2), o = value(3), c = cell_tanh(value(4));
+                Units i = value(0), f = value(1), g = value(2), o = value(3), c = value(4);
+                const Units previous = previous_c(tile, t, row, unit, count);
                 float* const of_c = rows.c + row * rows.c_pitch + unit;
-                const float dc = *of_c + dh * o * (1.0f - c * c);
-                const float of_i = dc * g * i * (1.0f - i), of_f = dc * previous_c(tile, t, row, unit) * f * (1.0f - f);
-                const float of_g = dc * i * (1.0f - g * g), of_o = dh * c * o * (1.0f - o);
-                *of_c = dc * f;
-                give(tile, rows, t, row, 0, unit, of_i, of_i);
-                give(tile, rows, t, row, 1, unit, of_f, of_f);
-                give(tile, rows, t, row, 2, unit, of_g, of_g);
-                give(tile, rows, t, row, 3, unit, of_o, of_o);
+                Units dc = Units::of(of_c, count);
+                BK_UNIT_LOOP
+                for (int l = 0; l < kUnits; ++l) {
+                    const float squashed = cell_tanh(c.at[l]);
+                    const float of_i = i.at[l], of_f = f.at[l], of_g = g.at[l], of_o = o.at[l];
+                    const float sum = dc.at[l] + dh.at[l] * of_o * (1.0f - squashed * squashed);
+                    i.at[l] = sum * of_g * of_i * (1.0f - of_i);
+                    f.at[l] = sum * previous.at[l] * of_f * (1.0f - of_f);
+                    g.at[l] = sum * of_i * (1.0f - of_g * of_g);
+                    o.at[l] = dh.at[l] * squashed * of_o * (1.0f - of_o);
+                    dc.at[l] = sum * of_f;
+                }
+                dc.put(of_c, count);
+                give_gate(0, i, i);
+                give_gate(1, f, f);
+                give_gate(2, g, g);
+                give_gate(3, o, o);
                 return;
             }
         }
     }
 
-    BK_TEAM float previous_c(const CellTile& tile, int64_t t, int row, int unit) const {
+    BK_TEAM Units previous_c(const CellTile& tile, int64_t t, int row, int unit, int count) const {
         const int64_t n = tile.first + row;
         const bool is_back = p.is_backwards(tile.direction);
         if (!(is_back ? t + 1 >= p.length(n) : t == 0)) {
             const int64_t from = p.at_token(is_back ? t + 1 : t - 1, n, tile.direction) * saved_of(p.cell);
-            return p.saved[(from + 4) * p.hidden + unit];
+            return Units::of(p.saved + (from + 4) * p.hidden + unit, count);
         }
-        return p.c0 == nullptr ? 0.0f : load_float(p.type, p.c0, p.at_state(n, tile.direction) * p.hidden + unit);
+        return Units::load(p.type, p.c0, p.at_state(n, tile.direction) * p.hidden + unit, count);
     }
 
     // The product of n's gradient with R is that of r h: r and h get theirs. Then s' has r and z alone.
@@ -177,14 +213,21 @@ private:
             if (!is_in(tile, t, row)) continue;
             const int64_t n = tile.first + row;
             const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden;
-            for (int unit = team.rank; unit < p.hidden; unit += team.size) {
-                const float r = saved[unit], of_product = rows.operand[row * rows.h_pitch + unit];
-                const float of_r = of_product * p.previous(t, n, tile.direction, unit) * r * (1.0f - r);
-                rows.h[row * rows.h_pitch + unit] += of_product * r;
-                give(tile, rows, t, row, 0, unit, of_r, of_r);
-                rows.sums[row * rows.sum_pitch + p.hidden + unit] = rows.c[row * rows.c_pitch + unit];
-                rows.sums[row * rows.sum_pitch + 2 * p.hidden + unit] = 0.0f;
-            }
+            for_units(team, p.hidden, [&](int unit, int count) {
+                float *const of_h = rows.h + row * rows.h_pitch + unit, *const sums = rows.sums + row * rows.sum_pitch + unit;
+                const Units r = Units::of(saved + unit, count),
+                            of_product = Units::of(rows.operand + row * rows.h_pitch + unit, count);
+                Units of_r = p.previous(t, n, tile.direction, unit, count), dh = Units::of(of_h, count);
+                BK_UNIT_LOOP
+                for (int l = 0; l < kUnits; ++l) {
+                    of_r.at[l] = of_product.at[l] * of_r.at[l] * r.at[l] * (1.0f - r.at[l]);
+                    dh.at[l] += of_product.at[l] * r.at[l];
+                }
+                dh.put(of_h, count);
+                give(tile, rows, t, row, 0, unit, count, of_r, of_r);
+                Units::of(rows.c + row * rows.c_pitch + unit, count).put(sums + p.hidden, count);
+                Units::zeros().put(sums + 2 * p.hidden, count);
+            });
         }
         team.sync();
     }
@@ -216,37 +259,63 @@ struct MatrixGradient {
         for (int k = team.rank; k < kSide; k += team.size) bias[k] = 0.0f;
         const int64_t tokens = p.seqlen * p.batch;
         for (int64_t first = 0; first == 0 || first < tokens; first += kTokens) {
-            for (int at = team.rank; at < kTokens * kSide; at += team.size) {
+            for_units(team, kTokens * kSide, [&](int at, int) {
                 const int row = at / kSide, column = at % kSide;
                 const int64_t token = first + row;
-                x[row * kPitch + column] =
-                    token < tokens && j + column < rows() ? left(token, direction, gate, j + column) : 0.0f;
-                y[row * kPitch + column] =
-                    token < tokens && i + column < columns() ? right(token, direction, gate, i + column) : 0.0f;
-            }
+                Units of_x = Units::zeros(), of_y = Units::zeros();
+                if (token < tokens && j + column < rows()) of_x = left(token, direction, gate, j + column);
+                if (token < tokens && i + column < columns()) of_y = right(token, direction, gate, i + column);
+                of_x.put(x + row * kPitch + column, kUnits);
+                of_y.put(y + row * kPitch + column, kUnits);
+            });
             team.sync();
             tile_product(team, kSide, kSide, kTokens, transposed(x, kPitch), y, kPitch, sum, kPitch, 1.0f, first > 0);
-            for (int k = team.rank; k < kSide; k += team.size)
-                for (int row = 0; row < kTokens; ++row) bias[k] += x[row * kPitch + k];
+            for_units(team, kSide, [&](int k, int) {
+                Units sums = Units::of(bias + k, kUnits);
+                for (int row = 0; row < kTokens; ++row) {
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) sums.at[l] += x[row * kPitch + k + l];
+                }
+                sums.put(bias + k, kUnits);
+            });
             team.sync();
         }
         store(team, direction * blocks() + gate, j, i, sum, bias);
     }
 
 private:
-    BK_TEAM float left(int64_t token, int64_t direction, int64_t gate, int64_t j) const {
-        const int64_t at = token * p.directions + direction;
-        if (is_projection) return d.outputs[at * p.outputs + j];
-        const float x = load_float(p.type, d.dgates, at * p.gate_rows() + gate * p.hidden + j);
-        return p.cell == Cell::kGru && gate == 2 ? x * p.saved[at * saved_of(p.cell) * p.hidden + j] : x;
+    BK_TEAM static int block_count(int64_t width, int64_t first) {
+        return static_cast<int>(width - first < kUnits ? width - first : kUnits);
     }
-    BK_TEAM float right(int64_t token, int64_t direction, int64_t gate, int64_t i) const {
+    BK_TEAM Units left(int64_t token, int64_t direction, int64_t gate, int64_t j) const {
+        const int64_t at = token * p.directions + direction;
+        const int count = block_count(rows(), j);
+        if (is_projection) return Units::of(d.outputs + at * p.outputs + j, count);
+        Units x = Units::load(p.type, d.dgates, at * p.gate_rows() + gate * p.hidden + j, count);
+        if (p.cell != Cell::kGru || gate != 2) return x;
+        const Units r = Units::of(p.saved + at * saved_of(p.cell) * p.hidden + j, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) x.at[l] *= r.at[l];
+        return x;
+    }
+    BK_TEAM Units right(int64_t token, int64_t direction, int64_t gate, int64_t i) const {
         const int64_t t = token / p.batch, n = token % p.batch;
+        const int count = block_count(columns(), i);
         const float* const saved = p.saved + (token * p.directions + direction) * saved_of(p.cell) * p.hidden + i;
-        if (t >= p.length(n)) return 0.0f;
-        if (is_projection) return saved[int64_t{3} * p.hidden] * cell_tanh(saved[int64_t{4} * p.hidden]);
-        const float h = p.previous(t, n, direction, i);
-        return p.cell == Cell::kGruResetFirst && gate == 2 ? h * saved[0] : h;
+        if (t >= p.length(n)) return Units::zeros();
+        if (is_projection) {
+            Units o = Units::of(saved + int64_t{3} * p.hidden, count);
+            const Units c = Units::of(saved + int64_t{4} * p.hidden, count);
+            BK_UNIT_LOOP
+            for (int l = 0; l < kUnits; ++l) o.at[l] *= cell_tanh(c.at[l]);
+            return o;
+        }
+        Units h = p.previous(t, n, direction, static_cast<int>(i), count);
+        if (p.cell != Cell::kGruResetFirst || gate != 2) return h;
+        const Units r = Units::of(saved, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) h.at[l] *= r.at[l];
+        return h;
     }
 
     BK_TEAM void store(const Team& team, int64_t block, int64_t j, int64_t i, const float* sum, const float* bias) const {

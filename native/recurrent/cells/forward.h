@@ -3,8 +3,7 @@
 // The recurrent matrix comes from the second-level cache at each token.
 #pragma once
 
-#include "recurrent/cells/problem.h"
-#include "recurrent/tile_product.h"
+#include "recurrent/cells/panels.h"
 
 namespace bk::recurrent {
 
@@ -64,132 +63,171 @@ private:
     BK_TEAM void store_states(const Team& team, const CellTile& tile, const CellRows& rows) const {
         for (int row = 0; row < tile.rows; ++row) {
             const int64_t at = p.at_state(tile.first + row, tile.direction);
-            for (int unit = team.rank; unit < p.outputs; unit += team.size)
-                store_float(p.type, p.h_n, at * p.outputs + unit, rows.h[row * rows.h_pitch + unit]);
+            for_units(team, p.outputs, [&](int unit, int count) {
+                Units::of(rows.h + row * rows.h_pitch + unit, count).store(p.type, p.h_n, at * p.outputs + unit, count);
+            });
             if (p.c_n == nullptr || p.cell != Cell::kLstm) continue;
-            for (int unit = team.rank; unit < p.hidden; unit += team.size)
-                store_float(p.type, p.c_n, at * p.hidden + unit, rows.c[row * rows.c_pitch + unit]);
+            for_units(team, p.hidden, [&](int unit, int count) {
+                Units::of(rows.c + row * rows.c_pitch + unit, count).store(p.type, p.c_n, at * p.hidden + unit, count);
+            });
         }
     }
 
-    // sums[:, first:first + columns] = x R^T, of a multiple of 16 columns that may reach into the next gate.
-    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, const float* x, int first,
-                          int columns) const {
-        const int depth = rows.h_pitch;
-        tile_product(team, kBatchTile, columns, depth, plain(x, depth),
-                     p.recurrent + tile.direction * depth * rows.sum_pitch + first, rows.sum_pitch, rows.sums + first,
-                     rows.sum_pitch, 1.0f, false);
+    // sums[:, first:] = x R^T, from a multiple of 16 columns that may lie in the gate before.
+    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, const float* x, int first) const {
+        packed_product(team, tile.product_rows(), first, rows.sum_pitch, rows.h_pitch, x,
+                       p.recurrent + tile.direction * rows.h_pitch * rows.sum_pitch, rows.sums, rows.sum_pitch, false);
         team.sync();
     }
 
     BK_TEAM void advance(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
-        multiply(team, tile, rows, rows.h, 0, rows.sum_pitch);
+        multiply(team, tile, rows, rows.h, 0);
         if (p.cell == Cell::kGruResetFirst) {
-            reset(team, tile, rows, t);
+            for (int row = 0; row < tile.rows; ++row)
+                for_units(team, p.hidden, [&](int unit, int count) { reset(tile, rows, t, row, unit, count); });
             team.sync();
             // Columns in front of n are made again where n does not begin with a tile: they are not read any more.
-            const int first = 2 * p.hidden / 16 * 16;
-            multiply(team, tile, rows, rows.operand, first, rows.sum_pitch - first);
+            multiply(team, tile, rows, rows.operand, 2 * p.hidden / 16 * 16);
         }
         for (int row = 0; row < tile.rows; ++row) {
             const bool is_in = t < p.length(tile.first + row);
-            for (int unit = team.rank; unit < p.hidden; unit += team.size)
+            for_units(team, p.hidden, [&](int unit, int count) {
                 if (is_in)
-                    unit_step(tile, rows, t, row, unit);
+                    unit_step(tile, rows, t, row, unit, count);
                 else
-                    clear_saved(tile, t, row, unit);
+                    for (int k = 0; k < saved_of(p.cell); ++k) keep(tile, t, row, unit, count, k, Units::zeros());
+            });
         }
         team.sync();
         if (p.projects()) {
-            tile_product(team, kBatchTile, rows.h_pitch, rows.c_pitch, plain(rows.operand, rows.c_pitch),
-                         p.projection + tile.direction * rows.c_pitch * rows.h_pitch, rows.h_pitch, rows.sums, rows.h_pitch,
-                         1.0f, false);
+            packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.c_pitch, rows.operand,
+                           p.projection + tile.direction * rows.c_pitch * rows.h_pitch, rows.sums, rows.h_pitch, false);
             team.sync();
         }
         for (int row = 0; row < tile.rows; ++row) {
             const bool is_in = t < p.length(tile.first + row);
             const int64_t to = p.at_token(t, tile.first + row, tile.direction) * p.outputs;
-            const float* const from = p.projects() ? rows.sums + row * rows.h_pitch : rows.operand + row * rows.h_pitch;
-            for (int unit = team.rank; unit < p.outputs; unit += team.size) {
-                if (is_in) rows.h[row * rows.h_pitch + unit] = from[unit];
-                store_float(p.type, p.y, to + unit, is_in ? from[unit] : 0.0f);
-            }
+            const float* const from = (p.projects() ? rows.sums : rows.operand) + row * rows.h_pitch;
+            for_units(team, p.outputs, [&](int unit, int count) {
+                const Units h = is_in ? Units::of(from + unit, count) : Units::zeros();
+                if (is_in) h.put(rows.h + row * rows.h_pitch + unit, count);
+                h.store(p.type, p.y, to + unit, count);
+            });
         }
         team.sync();
     }
 
     // Preactivation of a gate: x + s + the bias.
-    BK_TEAM float input(const CellTile& tile, int64_t t, int row, int gate, int unit) const {
+    BK_TEAM Units input(const CellTile& tile, int64_t t, int row, int gate, int unit, int count) const {
         const int64_t at = p.at_token(t, tile.first + row, tile.direction) * p.gate_rows();
-        return load_float(p.type, p.gates, at + gate * p.hidden + unit);
+        return Units::load(p.type, p.gates, at + gate * p.hidden + unit, count);
     }
-    BK_TEAM float added(const CellTile& tile, const CellRows& rows, int row, int gate, int unit) const {
-        return rows.sums[row * rows.sum_pitch + gate * p.hidden + unit] + p.bias(tile.direction, gate * p.hidden + unit);
+    BK_TEAM Units added(const CellTile& tile, const CellRows& rows, int row, int gate, int unit, int count) const {
+        const int64_t column = int64_t{gate} * p.hidden + unit;
+        Units sum = Units::of(rows.sums + row * rows.sum_pitch + column, count);
+        const Units bias = Units::load(p.type, p.b_hh, tile.direction * p.gate_rows() + column, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) sum.at[l] += bias.at[l];
+        return sum;
+    }
+    BK_TEAM Units preactivation(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit,
+                                int count) const {
+        Units x = input(tile, t, row, gate, unit, count);
+        const Units s = added(tile, rows, row, gate, unit, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) x.at[l] += s.at[l];
+        return x;
+    }
+
+    BK_TEAM void keep(const CellTile& tile, int64_t t, int row, int unit, int count, int which, const Units& x) const {
+        if (p.saved == nullptr) return;
+        const int64_t at = p.at_token(t, tile.first + row, tile.direction) * saved_of(p.cell) + which;
+        x.put(p.saved + at * p.hidden + unit, count);
     }
 
     // The reset gate times h, in front of the product for n; r and z stay in the first rows of c, which a GRU does not have.
-    BK_TEAM void reset(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
-        for (int row = 0; row < tile.rows; ++row)
-            for (int unit = team.rank; unit < p.hidden; unit += team.size) {
-                const float r = cell_sigmoid(input(tile, t, row, 0, unit) + added(tile, rows, row, 0, unit));
-                const float z = cell_sigmoid(input(tile, t, row, 1, unit) + added(tile, rows, row, 1, unit));
-                rows.operand[row * rows.h_pitch + unit] = r * rows.h[row * rows.h_pitch + unit];
-                rows.c[row * rows.c_pitch + unit] = z;
-                if (p.saved == nullptr || t >= p.length(tile.first + row)) continue;
-                p.saved[p.at_token(t, tile.first + row, tile.direction) * saved_of(p.cell) * p.hidden + unit] = r;
-            }
+    BK_TEAM void reset(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count) const {
+        Units r = preactivation(tile, rows, t, row, 0, unit, count), z = preactivation(tile, rows, t, row, 1, unit, count);
+        Units h = Units::of(rows.h + row * rows.h_pitch + unit, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) {
+            r.at[l] = cell_sigmoid(r.at[l]);
+            z.at[l] = cell_sigmoid(z.at[l]);
+            h.at[l] *= r.at[l];
+        }
+        h.put(rows.operand + row * rows.h_pitch + unit, count);
+        z.put(rows.c + row * rows.c_pitch + unit, count);
+        if (t < p.length(tile.first + row)) keep(tile, t, row, unit, count, 0, r);
     }
 
-    BK_TEAM void clear_saved(const CellTile& tile, int64_t t, int row, int unit) const {
-        if (p.saved == nullptr) return;
-        const int count = saved_of(p.cell);
-        float* const to = p.saved + p.at_token(t, tile.first + row, tile.direction) * count * p.hidden + unit;
-        for (int k = 0; k < count; ++k) to[int64_t{k} * p.hidden] = 0.0f;
-    }
-
-    // One hidden unit; its output goes to `operand`.
-    BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit) const {
+    // A block of hidden units; their outputs go to `operand`.
+    BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count) const {
         float* const to = rows.operand + row * (p.projects() ? rows.c_pitch : rows.h_pitch) + unit;
-        float* const saved =
-            p.saved == nullptr ? nullptr
-                               : p.saved + p.at_token(t, tile.first + row, tile.direction) * saved_of(p.cell) * p.hidden + unit;
-        const auto sum = [&](int gate) { return input(tile, t, row, gate, unit) + added(tile, rows, row, gate, unit); };
-        const auto keep = [&](int which, float x) {
-            if (saved != nullptr) saved[int64_t{which} * p.hidden] = x;
-        };
+        const auto sum = [&](int gate) { return preactivation(tile, rows, t, row, gate, unit, count); };
+        const auto save = [&](int which, const Units& x) { keep(tile, t, row, unit, count, which, x); };
         switch (p.cell) {
             case Cell::kRnnTanh:
             case Cell::kRnnRelu: {
-                const float x = sum(0);
-                *to = p.cell == Cell::kRnnTanh ? cell_tanh(x) : x < 0.0f ? 0.0f : x;
-                keep(0, *to);
+                Units x = sum(0);
+                if (p.cell == Cell::kRnnTanh) {
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) x.at[l] = cell_tanh(x.at[l]);
+                } else {
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) x.at[l] = x.at[l] < 0.0f ? 0.0f : x.at[l];
+                }
+                x.put(to, count);
+                save(0, x);
                 return;
             }
             case Cell::kGru:
             case Cell::kGruResetFirst: {
                 const bool is_first = p.cell == Cell::kGruResetFirst;
-                const float r = is_first ? 1.0f : cell_sigmoid(sum(0));
-                const float z = is_first ? rows.c[row * rows.c_pitch + unit] : cell_sigmoid(sum(1));
-                const float s = added(tile, rows, row, 2, unit);
-                const float n = cell_tanh(input(tile, t, row, 2, unit) + r * s);
-                const float h = rows.h[row * rows.h_pitch + unit];
-                *to = n + z * (h - n);
-                if (!is_first) keep(0, r);
-                keep(1, z);
-                keep(2, n);
-                keep(3, s);
+                Units r, z, n = input(tile, t, row, 2, unit, count), h = Units::of(rows.h + row * rows.h_pitch + unit, count);
+                const Units s = added(tile, rows, row, 2, unit, count);
+                if (is_first) {
+                    z = Units::of(rows.c + row * rows.c_pitch + unit, count);
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) n.at[l] = cell_tanh(n.at[l] + s.at[l]);
+                } else {
+                    r = sum(0);
+                    z = sum(1);
+                    BK_UNIT_LOOP
+                    for (int l = 0; l < kUnits; ++l) {
+                        r.at[l] = cell_sigmoid(r.at[l]);
+                        z.at[l] = cell_sigmoid(z.at[l]);
+                        n.at[l] = cell_tanh(n.at[l] + r.at[l] * s.at[l]);
+                    }
+                    save(0, r);
+                }
+                BK_UNIT_LOOP
+                for (int l = 0; l < kUnits; ++l) h.at[l] = n.at[l] + z.at[l] * (h.at[l] - n.at[l]);
+                h.put(to, count);
+                save(1, z);
+                save(2, n);
+                save(3, s);
                 return;
             }
             case Cell::kLstm: {
-                const float i = cell_sigmoid(sum(0)), f = cell_sigmoid(sum(1)), g = cell_tanh(sum(2)), o = cell_sigmoid(sum(3));
-                float* const c = rows.c + row * rows.c_pitch + unit;
-                *c = f * *c + i * g;
-                *to = o * cell_tanh(*c);
-                keep(0, i);
-                keep(1, f);
-                keep(2, g);
-                keep(3, o);
-                keep(4, *c);
+                Units i = sum(0), f = sum(1), g = sum(2), o = sum(3), h;
+                float* const of_c = rows.c + row * rows.c_pitch + unit;
+                Units c = Units::of(of_c, count);
+                BK_UNIT_LOOP
+                for (int l = 0; l < kUnits; ++l) {
+                    i.at[l] = cell_sigmoid(i.at[l]);
+                    f.at[l] = cell_sigmoid(f.at[l]);
+                    g.at[l] = cell_tanh(g.at[l]);
+                    o.at[l] = cell_sigmoid(o.at[l]);
+                    c.at[l] = f.at[l] * c.at[l] + i.at[l] * g.at[l];
+                    h.at[l] = o.at[l] * cell_tanh(c.at[l]);
+                }
+                c.put(of_c, count);
+                h.put(to, count);
+                save(0, i);
+                save(1, f);
+                save(2, g);
+                save(3, o);
+                save(4, c);
                 return;
             }
         }

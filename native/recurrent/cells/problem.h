@@ -15,6 +15,7 @@
 
 #include "core/math/math.h"
 #include "recurrent/block_team.h"
+#include "recurrent/cells/units.h"
 #include "recurrent/storage.h"
 
 namespace bk::recurrent {
@@ -59,15 +60,12 @@ struct CellProblem {
     BK_HD int64_t at_token(int64_t t, int64_t n, int64_t direction) const { return (t * batch + n) * directions + direction; }
     BK_HD int64_t at_state(int64_t n, int64_t direction) const { return direction * batch + n; }
 
-    BK_HD float bias(int64_t direction, int64_t row) const {
-        return b_hh == nullptr ? 0.0f : load_float(type, b_hh, direction * gate_rows() + row);
-    }
-    // h in front of token t.
-    BK_HD float previous(int64_t t, int64_t n, int64_t direction, int64_t unit) const {
+    // h in front of token t, of `count` units.
+    BK_TEAM Units previous(int64_t t, int64_t n, int64_t direction, int unit, int count) const {
         const bool is_back = is_backwards(direction);
         const bool is_first = is_back ? t + 1 >= length(n) : t == 0;
-        if (!is_first) return load_float(type, y, at_token(is_back ? t + 1 : t - 1, n, direction) * outputs + unit);
-        return h0 == nullptr ? 0.0f : load_float(type, h0, at_state(n, direction) * outputs + unit);
+        if (is_first) return Units::load(type, h0, at_state(n, direction) * outputs + unit, count);
+        return Units::load(type, y, at_token(is_back ? t + 1 : t - 1, n, direction) * outputs + unit, count);
     }
 };
 
@@ -79,34 +77,15 @@ struct CellTile {
     int64_t direction, first;
     int rows;
 
+    // Rows that a product computes: whole tiles on a GPU, and on the CPU one or all.
+    BK_HD int product_rows() const { return !BK_CUDA && rows == 1 ? 1 : kBatchTile; }
+
     BK_HD static CellTile of(const CellProblem& p, int64_t item) {
         const int64_t tiles = (p.batch + kBatchTile - 1) / kBatchTile, first = item % tiles * kBatchTile;
         const int64_t left = p.batch - first;
         return {item / tiles, first, static_cast<int>(left < kBatchTile ? left : kBatchTile)};
     }
     static int64_t items(const CellProblem& p) { return p.directions * ceil_div<int64_t>(p.batch, kBatchTile); }
-};
-
-// Matrices in f32 and in whole tiles: to[d, k, n] = from[d, n, k] if transposed, else from[d, k, n]; 0 beyond.
-struct PackMatrix {
-    RowType type;
-    const void* from;
-    float* to;
-    int64_t directions, depth, columns;  // of `to`
-    bool is_transposed;
-
-    BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t deep = CellProblem::padded(depth), wide = CellProblem::padded(columns);
-        const int64_t direction = item / deep, k = item % deep;
-        for (int64_t n = team.rank; n < wide; n += team.size) {
-            const int64_t at = direction * depth * columns + (is_transposed ? n * depth + k : k * columns + n);
-            to[item * wide + n] = k < depth && n < columns ? load_float(type, from, at) : 0.0f;
-        }
-    }
-    static int64_t floats(int64_t directions, int64_t depth, int64_t columns) {
-        return directions * CellProblem::padded(depth) * CellProblem::padded(columns);
-    }
-    int64_t items() const { return directions * CellProblem::padded(depth); }
 };
 
 }  // namespace bk::recurrent
