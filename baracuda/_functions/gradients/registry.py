@@ -17,10 +17,12 @@ from baracuda._functions.spec import REQUIRED, Spec, specs
 _INCOMING = {"dsum": "sum", "dfinal_state": "final_state", "dlast_state": "last_state", "dh_n": "h_n", "dc_n": "c_n"}
 # Arguments whose gradient equals that of another one.
 _SAME_GRADIENT = {"residual": "dx"}
-# Functions differentiated as another one. The wide group norms do not round saved statistics to 16 bits.
+# Functions differentiated as another one. The wide group norms do not round saved statistics to 16 bits; the indices of
+# maxima spare the gradient the search for them.
 _DIFFERENTIATED_AS = {
     "cummax_indices": "cummax", "cummin_indices": "cummin", "group_norm": "group_norm_wide",
-    "instance_norm": "instance_norm_wide",
+    "instance_norm": "instance_norm_wide", "max_pool": "max_pool_indices",
+    "adaptive_max_pool": "adaptive_max_pool_indices",
 }  # fmt: skip
 # Extents that no other argument of the gradient tells: (array, the argument that names the axis).
 _EXTENT_SOURCES = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
@@ -82,7 +84,7 @@ def gradient_of(name: str) -> Gradient | None:
     spec = specs().get(f"{of}_backward")
     if spec is None or name in (*GEMM_GRADIENTS, "matmul"):  # their gradients are GEMMs, which are differentiable again
         return None
-    for whole in filter(None, (specs()[name], specs().get(f"{of}_forward"))):
+    for whole in filter(None, (specs()[name], specs().get(f"{of}_forward"), specs().get(of))):
         found = _gradient(whole, spec)
         if found is not None:
             return found
