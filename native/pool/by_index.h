@@ -2,13 +2,14 @@
 // Windows that name a cell of their plane by its number: the values of all windows of a cell are added, or the last one is
 // stored (max_unpool), without atomics on values. An index outside of the plane names no cell.
 //
-// A team has a plane. It first finds, for each coordinate of a cell and each axis, the first and the last window that names
-// such a cell, then each cell looks at the windows between these bounds, in order. Indices of pooling are near each other,
-// so these are few. Coordinates share a bound where a plane has more than fit into the team's scratch.
+// A team has a plane. On a GPU it first finds, for each coordinate of a cell and each axis, the first and the last window that
+// names such a cell, then each cell looks at the windows between these bounds, in order. Indices of pooling are near each
+// other, so these are few. Coordinates share a bound where a plane has more than fit into the team's scratch.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/collectives/team.h"
 #include "core/types/dtype.h"
@@ -60,7 +61,37 @@ struct ByIndexJob {
         int32_t begin[kAxes];
     };
 
+    // A CPU's thread has a whole plane and goes through its windows once, in order; narrow sums would be rounded each time.
+    BK_HD bool is_scattered() const {
+        const int64_t step = p.x.axis[2], row = step * p.axis[2].in;
+        const bool is_even =
+            (p.axis[1].in == 1 || p.x.axis[1] == row) && (p.axis[0].in == 1 || p.x.axis[0] == row * p.axis[1].in);
+        return is_even && (takes_last || std::is_same_v<C, T>);
+    }
+    BK_HD void scatter(int64_t plane) const {
+        const int64_t n = plane / p.channels, c = plane % p.channels, step = p.x.axis[2], count = p.cells();
+        const int64_t base = is_of_tensor ? plane * count : 0;
+        T* const to = cells + p.x.plane(n, c);
+        for (int64_t i = 0; i < count && !adds; ++i) to[i * step] = narrow<T>(C(0));
+        const int64_t* const numbers = indices + p.indices.plane(n, c);
+        const T* const from = values + p.y.plane(n, c);
+        for (int32_t a = 0; a < p.axis[0].out; ++a)
+            for (int32_t b = 0; b < p.axis[1].out; ++b) {
+                const int64_t of_indices = p.indices.at(a, b, 0), of_y = p.y.at(a, b, 0);
+                for (int32_t w = 0; w < p.axis[2].out; ++w) {
+                    const int64_t number = numbers[of_indices + w * p.indices.axis[2]];
+                    if (number < base || number >= base + count) continue;
+                    T& cell = to[(number - base) * step];
+                    const T value = from[of_y + w * p.y.axis[2]];
+                    cell = takes_last ? value : narrow<T>(widen(cell) + widen(value));
+                }
+            }
+    }
+
     BK_HD void operator()(const Team& team, int64_t plane) const {
+        if constexpr (!BK_CUDA) {
+            if (is_scattered()) return scatter(plane);
+        }
         Bounds bounds{static_cast<int32_t*>(team.scratch), static_cast<int32_t*>(team.scratch) + kBounds, {}};
         bounds.begin[1] = (p.axis[0].in >> shift) + 1;
         bounds.begin[2] = bounds.begin[1] + (p.axis[1].in >> shift) + 1;
