@@ -114,7 +114,7 @@ def known_to(name):
 
 def differentiated(name, arguments, known):
     for argument, value in zip(specs()[name].positional, arguments):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
             value.requires_grad_(argument.name in known)
 
 
