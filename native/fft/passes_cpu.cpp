@@ -212,7 +212,8 @@ struct Tile {
         V rows[kLanes];
         for (int l = 0; l < kLanes; ++l) __builtin_memcpy(&rows[l], x + 2 * (at.in[l] + e), sizeof(V));
         transpose_square<R>(rows);
-        for (int i = 0; i < kLanes / 2; ++i) value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
+        for (int i = 0; i < kLanes / 2; ++i)
+            value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
     }
     BK_HD void store_square(int k, bool is_swapped, R scale, R* y) const {
         V rows[kLanes];

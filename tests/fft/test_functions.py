@@ -8,7 +8,10 @@ import pytest
 
 import baracuda as bk
 
-pytestmark = [pytest.mark.host_arrays, pytest.mark.needs_ops("fft_c2c_c32", "fft_r2c_f32", "fft_c2r_c32", "fft_cosine_f32", "roll_f32")]
+pytestmark = [
+    pytest.mark.host_arrays,
+    pytest.mark.needs_ops("fft_c2c_c32", "fft_r2c_f32", "fft_c2r_c32", "fft_cosine_f32", "roll_f32"),
+]
 REAL_RESULTS = ("irfft", "hfft")
 REAL_ARGUMENTS = ("rfft", "ihfft")
 SHAPES = ((1,), (7,), (3, 5), (2, 6, 4), (2, 3, 101))
@@ -62,7 +65,9 @@ def test_along_axes(name, dtype):
         near(getattr(bk.fft, f"{name}n")(x), getattr(np.fft, f"{name}n")(x.astype(np.float64)), dtype, (name, shape))
 
 
-@pytest.mark.parametrize("n", [2, 3, 13, 17, 61, 64, 97, 101, 127, 194, 211, 509, 1000, 1018, 1021, 2048, 4093, 4096, 10007])
+@pytest.mark.parametrize(
+    "n", [2, 3, 13, 17, 61, 64, 97, 101, 127, 194, 211, 509, 1000, 1018, 1021, 2048, 4093, 4096, 10007]
+)
 def test_lengths(n):
     """Primes, twice primes, powers and products, which take other paths, and back again."""
     for dtype in (np.float32, np.float64):

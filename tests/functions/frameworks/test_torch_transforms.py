@@ -135,7 +135,9 @@ def test_forward_mode(name):
     wanted = sum(torch.real(g.conj() * t).sum() for g, t in zip(pull(dy), tangents))
     tolerance = 1e-9 if result.dtype in (torch.float64, torch.complex128) else 1e-4
     limits = {"rtol": tolerance, "atol": tolerance, "check_dtype": False}
-    torch.testing.assert_close(torch.real(dy.conj() * tangent).sum(), wanted, equal_nan=True, **limits)  # NaN: unalignable CTC
+    torch.testing.assert_close(
+        torch.real(dy.conj() * tangent).sum(), wanted, equal_nan=True, **limits
+    )  # NaN: unalignable CTC
 
 
 X = torch.rand(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.25
