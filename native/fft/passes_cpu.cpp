@@ -14,7 +14,7 @@ namespace bk {
 namespace {
 
 constexpr int kVectorBytes = 64;
-constexpr int kMost = 192;  // values of a tile, 24 KiB
+constexpr int kMost = 128;  // values of a tile, 16 KiB: a call takes at most 32 KiB of stack
 
 template <class R>
 struct Lanes {
