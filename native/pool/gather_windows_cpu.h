@@ -170,7 +170,7 @@ private:
         const T* const dy = arrays.dy + p.dy.plane(at.n, at.c) + p.dy.at(oa, ob, 0);
         C* const to = sum + int64_t{begin - low} * p.axis[2].in;
         for (int32_t i = 0; i < p.axis[2].out; ++i) {
-            const uint64_t cell = static_cast<uint64_t>(numbers[i * step] - base);
+            const uint64_t cell = static_cast<uint64_t>(numbers[i * step]) - static_cast<uint64_t>(base);
             if (cell < cells) to[cell] += widen(dy[i * of_dy]);
         }
     }
