@@ -46,8 +46,8 @@ struct WindowRows {
                 if constexpr (Op::kHasPosition) {
                     first = range.end();
                     if (indices == nullptr) continue;
-                    int64_t* const numbers = indices + p.indices.plane(at.n, at.c) + p.indices.at(at.a, at.b, range.first);
-                    for (int32_t i = 0; i < range.count; ++i) numbers[i * p.indices.axis[2]] = rows.number(i);
+                    rows.write_numbers(indices + p.indices.plane(at.n, at.c) + p.indices.at(at.a, at.b, range.first),
+                                       p.indices.axis[2]);
                 }
                 first = range.end();
             }
@@ -105,13 +105,18 @@ private:
         }
         if constexpr (Op::kHasPosition) {
             if (numbers == nullptr) return;
-            const bool has_cells = a.count > 0 && b.count > 0 && c.count > 0;
+            const int64_t cells = int64_t{a.count} * b.count * c.count;
+            const auto number_of = [&](int32_t t) {
+                const int32_t row = t / c.count;
+                return p.cell_number(a.first + row / b.count * p.axis[0].dilation, b.first + row % b.count * p.axis[1].dilation,
+                                     c.first + (t - row * c.count) * p.axis[2].dilation);
+            };
+            constexpr int kTable = 128;
+            int64_t table[kTable];
+            for (int32_t t = 0; cells <= kTable && t < cells; ++t) table[t] = number_of(t);
             for (int64_t l = 0; l < count; ++l) {
-                const int32_t t = std::max(lanes.at[l], 0), row = has_cells ? t / c.count : 0;
-                numbers[l] = !has_cells ? -1
-                                        : p.cell_number(a.first + row / b.count * p.axis[0].dilation,
-                                                        b.first + row % b.count * p.axis[1].dilation,
-                                                        c.first + (t - row * c.count) * p.axis[2].dilation);
+                const int32_t t = std::max(lanes.at[l], 0);
+                numbers[l] = cells == 0 ? -1 : cells <= kTable ? table[t] : number_of(t);
             }
         }
     }

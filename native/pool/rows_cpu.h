@@ -124,6 +124,36 @@ public:
             },
             divisor);
     }
+    // The numbers of the cells where reduce() found the results, `step` apart.
+    BK_HD void write_numbers(int64_t* to, int64_t step) const {
+        const Axis& axis = p_.axis[2];
+        if (axis.is_adaptive || a_.count != 1 || p_.cells() > INT32_MAX) {
+            for (int32_t i = 0; i < range_.count; ++i) to[i * step] = number(i);
+            return;
+        }
+        const uint32_t first =
+            static_cast<uint32_t>(p_.cell_number(a_.first, b_.first, range_.first * axis.step - axis.pad_low));
+        const uint32_t row = static_cast<uint32_t>(p_.axis[1].dilation) * axis.in, dilation = axis.dilation, stride = axis.step;
+        const auto number_of = [&](uint32_t i) BK_INLINED {
+            const uint32_t at = windows_.at[i], column = column_[i];
+            return static_cast<int32_t>(first + i * stride + at * row + column * dilation);
+        };
+        int32_t signs = 0;
+        if (step == 1) {
+            BK_VECTOR_LOOP
+            for (int32_t i = 0; i < range_.count; ++i) {
+                signs |= windows_.at[i];
+                to[i] = number_of(i);
+            }
+        } else {
+            for (int32_t i = 0; i < range_.count; ++i) {
+                signs |= windows_.at[i];
+                to[i * step] = number_of(i);
+            }
+        }
+        for (int32_t i = 0; signs < 0 && i < range_.count; ++i)  // windows without cells above -infinity
+            if (windows_.at[i] < 0) to[i * step] = number(i);
+    }
     BK_HD int64_t number(int32_t i) const {
         const Axis& axis = p_.axis[2];
         const Taps c = axis.taps(range_.first + i);
