@@ -49,13 +49,6 @@ private:
         return base + at.n * strides.batch + strides.at(a, b, c);
     }
 
-    BK_HD void add(const AverageGradient& rule, const RowAt& at, int32_t, int64_t first, int64_t count, int32_t oa, int32_t ob,
-                   int32_t oc, C* sum) const {
-        const C weight = C(1) / static_cast<C>(rule.divisor.of(p.axis[0].taps(oa), p.axis[1].taps(ob), p.axis[2].taps(oc)));
-        const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
-        BK_VECTOR_LOOP
-        for (int64_t l = 0; l < count; ++l) sum[l] += widen(dy[l]) * weight;
-    }
     BK_HD void add(const NormGradient<T>& rule, const RowAt& at, int32_t c, int64_t first, int64_t count, int32_t oa,
                    int32_t ob, int32_t oc, C* sum) const {
         const T* const dy = of(arrays.dy, p.dy, at, oa, ob, oc) + first;
@@ -113,6 +106,82 @@ private:
             if (takes[l] != 0) sum[l] += is_reversed ? -widen(dy[l]) : widen(dy[l]);
         }
     }
+};
+
+// Gradients of averages for loops over adjacent channels: the windows of a cell are looked up once and added up to four at a
+// time, in order.
+template <class T>
+struct ChannelAverageGather {
+    using C = compute_t<T>;
+    const Problem& p;
+    const GradientArrays<T>& arrays;
+    const bool adds;
+
+    BK_HD void run(const AverageGradient& rule, int64_t begin, int64_t end) const {
+        RowDivisors divisors(p, rule.divisor);
+        const Axis &a = p.axis[0], &b = p.axis[1], &c = p.axis[2];
+        Windows windows;
+        for (int64_t task = begin; task < end; ++task) {
+            const RowAt at = RowAt::of(task, 1, a.in, b.in);
+            const Cover ca = a.cover(at.a), cb = b.cover(at.b);
+            for (int32_t cell = 0; cell < c.in; ++cell) {
+                T* const to = arrays.dx + at.n * p.dx.batch + p.dx.at(at.a, at.b, cell);
+                const Cover cc = c.cover(cell);
+                C sum[kChannels];
+                for (int64_t first = 0; first < p.channels; first += kChannels) {
+                    const int64_t count = std::min<int64_t>(kChannels, p.channels - first);
+                    BK_VECTOR_LOOP
+                    for (int64_t l = 0; l < count; ++l) sum[l] = adds ? widen(to[first + l]) : C(0);
+                    windows.count = 0;
+                    for (int32_t oa = ca.low; oa <= ca.high; ++oa)
+                        for (int32_t ob = cb.low; ob <= cb.high && a.has(oa, at.a); ++ob) {
+                            if (!b.has(ob, at.b)) continue;
+                            const auto rows = static_cast<C>(divisors.rows(a.taps(oa), b.taps(ob)));
+                            const T* const dy = arrays.dy + at.n * p.dy.batch + p.dy.at(oa, ob, 0) + first;
+                            for (int32_t oc = cc.low; oc <= cc.high; ++oc) {
+                                if (!c.has(oc, cell)) continue;
+                                divisors.prepare({oc - oc % kColumns, std::min(kColumns, c.out - oc + oc % kColumns)});
+                                const C weight = C(1) / (rows * static_cast<C>(divisors[oc % kColumns]));
+                                windows.add(dy + oc * p.dy.axis[2], weight, count, sum);
+                            }
+                        }
+                    windows.flush(count, sum);
+                    BK_VECTOR_LOOP
+                    for (int64_t l = 0; l < count; ++l) to[first + l] = narrow<T>(sum[l]);
+                }
+            }
+        }
+    }
+
+private:
+    struct Windows {
+        const T* dy[4];
+        C weight[4];
+        int count = 0;
+
+        BK_HD void add(const T* at, C by, int64_t channels, C* sum) {
+            dy[count] = at, weight[count] = by;
+            if (++count == 4) flush(channels, sum);
+        }
+        BK_HD void flush(int64_t channels, C* sum) {
+            if (count == 4) add_up<4>(0, channels, sum);
+            if (count == 2 || count == 3) add_up<2>(0, channels, sum);
+            if (count % 2 == 1) add_up<1>(count - 1, channels, sum);
+            count = 0;
+        }
+        template <int N>
+        BK_HD void add_up(int first, int64_t channels, C* sum) const {
+            const T* from[N];
+            C by[N];
+            for (int n = 0; n < N; ++n) from[n] = dy[first + n], by[n] = weight[first + n];
+            BK_VECTOR_LOOP
+            for (int64_t l = 0; l < channels; ++l) {
+                C s = sum[l];
+                for (int n = 0; n < N; ++n) s += widen(from[n][l]) * by[n];
+                sum[l] = s;
+            }
+        }
+    };
 };
 
 // Gradients of maxima from indices: adjacent rows of cells of a plane, to which the windows that have them are scattered in
@@ -220,7 +289,8 @@ Status gather_windows(const Launch&, const Problem& p, const Rule& rule, const G
     const int64_t rows = int64_t{p.axis[0].in} * p.axis[1].in;
     const int64_t bytes = p.axis[2].in * static_cast<int64_t>(4 * sizeof(T));
     if (by_channels) {
-        const ChannelGather<T> gather{p, arrays, adds};
+        using Gather = std::conditional_t<std::is_same_v<Rule, AverageGradient>, ChannelAverageGather<T>, ChannelGather<T>>;
+        const Gather gather{p, arrays, adds};
         parallel_ranges(p.batch * rows, grain_for(bytes * p.channels),
                         [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
         return Status::kOk;

@@ -122,6 +122,66 @@ private:
     }
 };
 
+// One window that has the whole of a plane, whose cells are adjacent. A task is a plane.
+template <class Op, class T>
+struct WholePlanes {
+    static constexpr int kLanes = 64;
+    const WindowRows<Op, T>& rows;
+
+    bool serve() const {
+        const Problem& p = rows.p;
+        int64_t step = 1;
+        for (int d = kAxes - 1; d >= 0; --d) {
+            const Axis& axis = p.axis[d];
+            const Taps taps = axis.taps(0);
+            const bool has_all = axis.out == 1 && taps.first == 0 && taps.count == axis.in && axis.dilation == 1;
+            if (!has_all || (axis.in > 1 && p.x.axis[d] != step)) return false;
+            step *= axis.in;
+        }
+        return p.cells() > 0 && p.cells() <= INT32_MAX;
+    }
+    BK_HD void run(int64_t begin, int64_t end) const {
+        const Problem& p = rows.p;
+        const Op& op = rows.op;
+        const auto cells = static_cast<int32_t>(p.cells());
+        const int64_t by = rows.divisor().of(p.axis[0].taps(0), p.axis[1].taps(0), p.axis[2].taps(0));
+        LaneArrays<Op, kLanes> lanes;
+        for (int64_t plane = begin; plane < end; ++plane) {
+            const int64_t n = plane / p.channels, c = plane % p.channels;
+            const T* const from = rows.x + p.x.plane(n, c);
+            lanes.start(op, kLanes);
+            int32_t first = 0;
+            for (; first + kLanes <= cells; first += kLanes) {
+                BK_VECTOR_LOOP
+                for (int32_t l = 0; l < kLanes; ++l) lanes.add(op, l, widen(from[first + l]), first + l);
+            }
+            const int32_t left = cells - first;
+            BK_VECTOR_LOOP
+            for (int32_t l = 0; l < left; ++l) lanes.add(op, l, widen(from[first + l]), first + l);
+            for (int width = kLanes / 2; width >= 8; width /= 2) {
+                BK_VECTOR_LOOP
+                for (int l = 0; l < width; ++l) combine(lanes, l, lanes.load(l + width));
+            }
+            typename Op::Lane lane = lanes.load(0);
+            for (int l = 1; l < 8; ++l) op.combine(lane, lanes.load(l));
+            const auto visit = [&](const auto& use) {
+                for (int32_t i = 0; i < cells; ++i) use(widen(from[i]));
+            };
+            rows.y[p.y.plane(n, c)] = narrow<T>(op.is_lost(lane) ? op.recover(visit, by) : op.finish(lane, by));
+            if constexpr (Op::kHasPosition) {
+                if (rows.indices != nullptr) rows.indices[p.indices.plane(n, c)] = lane.at < 0 ? 0 : lane.at;
+            }
+        }
+    }
+
+private:
+    BK_HD void combine(LaneArrays<Op, kLanes>& lanes, int l, const typename Op::Lane& other) const {
+        typename Op::Lane lane = lanes.load(l);
+        rows.op.combine(lane, other);
+        lanes.store(l, lane);
+    }
+};
+
 template <class Op, class T>
 Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x, T* y, int64_t* indices) {
     const WindowRows<Op, T> rows{p, op, x, y, indices};
@@ -129,7 +189,11 @@ Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x,
     const int64_t bytes = p.axis[2].out * static_cast<int64_t>(sizeof(T)) * std::min<int64_t>(p.window_cells(), 4096);
     const bool by_channels = p.x.channel == 1 && p.y.channel == 1 && p.channels >= kLeastChannels && p.x.axis[2] != 1 &&
                              (indices == nullptr || p.indices.channel == 1);
-    if (by_channels) {
+    const WholePlanes<Op, T> whole{rows};
+    if (whole.serve()) {
+        parallel_ranges(p.planes(), grain_for(p.cells() * static_cast<int64_t>(sizeof(T))),
+                        [&](int64_t begin, int64_t end) { whole.run(begin, end); });
+    } else if (by_channels) {
         parallel_ranges(p.batch * per_plane, grain_for(bytes * p.channels),
                         [&](int64_t begin, int64_t end) { rows.channels(begin, end); });
     } else {
