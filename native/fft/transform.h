@@ -227,6 +227,53 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     return fft_parts<R>(back, fiber, first, y, second, launch);
 }
 
+// Whether real fibers, whose side has these strides in real numbers, may be transformed as complex ones of half the length:
+// they are contiguous, and nothing is padded or multiplied. `stored` values are all that the input has.
+inline bool packs_real(const FftArray& array, const FftFiber& of, const int64_t* real, int64_t stored) {
+    const int64_t n = array.extent[of.axis];
+    bool packs = n >= 4 && n % 2 == 0 && real[of.axis] == 1 && of.present >= stored && of.interior == 1;
+    packs = packs && of.in_factor == FftFactor::kNone && of.out_factor == FftFactor::kNone;
+    packs = packs && !of.in_swaps[1] && !of.out_swaps[1];
+    for (int a = 0; a < array.rank; ++a) packs = packs && (a == of.axis || array.extent[a] == 1 || real[a] % 2 == 0);
+    return packs;
+}
+
+// Strides of pairs of real numbers, as complex ones.
+inline void strides_of_pairs(const FftArray& array, int axis, const int64_t* real, int64_t* pairs) {
+    for (int a = 0; a < array.rank; ++a) pairs[a] = a == axis ? 1 : real[a] / 2;
+}
+
+template <class R>
+Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void* x, void* y, void* scratch,
+                const Launch& launch);
+
+template <class R>
+Status fft_real_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+    FftArray pairs = array;
+    pairs.extent[of.axis] /= 2;
+    strides_of_pairs(array, of.axis, array.in, pairs.in);
+    FftFiber complex;
+    complex.axis = of.axis;
+    complex.scale = of.scale;
+    BK_TRY(fft_axis<R>(pairs, complex, false, x, y, scratch, launch));
+    return fft_unpack<R>(whole_fibers(array, of), y, launch);
+}
+
+template <class R>
+Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
+                            const Launch& launch) {
+    FftArray packing = array, pairs = array;
+    strides_of_pairs(array, of.axis, array.out, packing.out);
+    BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
+    pairs.extent[of.axis] /= 2;
+    std::copy(packing.out, packing.out + kMaxRank, pairs.in);
+    std::copy(packing.out, packing.out + kMaxRank, pairs.out);
+    FftFiber complex;
+    complex.axis = of.axis;
+    complex.scale = of.scale;
+    return fft_axis<R>(pairs, complex, true, y, y, scratch, launch);
+}
+
 // Transforms x into y; x may be y where both sides are complex and have the same strides. `scratch` has fft_axis_bytes, or
 // is NULL: then long fibers cost more.
 template <class R>
@@ -234,6 +281,15 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
                 const Launch& launch) {
     const int64_t n = array.extent[of.axis];
     of.length = n;
+    if constexpr (!BK_CUDA) {
+        const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
+        const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
+        const bool is_served = !is_chirped(n / 2) || scratch != nullptr;
+        if (is_forward && is_served && packs_real(array, of, array.in, n))
+            return fft_real_packed<R>(array, of, x, y, scratch, launch);
+        if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
+            return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);
+    }
     of.in_swaps[0] = of.out_swaps[0] = is_inverse;
     if (is_chirped(n) && scratch != nullptr) return fft_chirped<R>(array, of, x, y, scratch, launch);
     const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real fibers of an even length n as complex ones of half the length h, z[j] = x[2 j] + i x[2 j + 1] (Cooley, Lewis and Welch
+// 1970). With w = exp(-2 pi i / n), the transforms X of x and Z of z are
+//     X[k] = E + w^k O,  X[h - k] = conj(E - w^k O)   where  E = (Z[k] + conj(Z[h - k])) / 2,  i O = (Z[k] - conj(Z[h - k])) /
+//     2
+// and the way back gives Z[k] = E + i O from 2 E = X[k] + conj(X[h - k]) and 2 O = (X[k] - conj(X[h - k])) / w^k.
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "fft/core.h"
+#include "fft/roots.h"
+
+namespace bk {
+namespace {
+
+constexpr int kBlock = 16;  // positions whose roots are products of one that is exact and one of few
+
+template <class R>
+struct Complex {
+    R re, im;
+};
+
+// Where a fiber begins on both sides.
+struct FiberOffsets {
+    int64_t in = 0, out = 0;
+
+    static BK_HD FiberOffsets of(const FftPass& fiber, int64_t number) {
+        FiberOffsets at;
+        for (int a = 0; a < fiber.axes; ++a) {
+            const FftAxis& axis = fiber.axis[a];
+            at.in += number % axis.extent * axis.in;
+            at.out += number % axis.extent * axis.out;
+            number /= axis.extent;
+        }
+        return at;
+    }
+};
+
+template <class R>
+class Splitter {
+public:
+    BK_HD explicit Splitter(int64_t n) : n_(n), half_(n / 2) {
+        for (int k = 0; k < kBlock; ++k) fine_[k] = unit_root<double>(k % n, n);
+    }
+
+    // Z in y, whose positions are `step` apart, becomes X, which has a position more.
+    BK_HD void unpack(Complex<R>* y, int64_t step) {
+        const Complex<R> first = y[0];
+        y[0] = {first.re + first.im, R(0)};
+        y[half_ * step] = {first.re - first.im, R(0)};
+        for (int64_t k = 1; 2 * k <= half_; k += kBlock) {
+            const int count = load(y, step, k);
+            BK_VECTOR_LOOP
+            for (int l = 0; l < kBlock; ++l) {
+                const R e_re = (a_re_[l] + b_re_[l]) / 2, e_im = (a_im_[l] - b_im_[l]) / 2;
+                const R o_re = (a_im_[l] + b_im_[l]) / 2, o_im = (b_re_[l] - a_re_[l]) / 2;
+                const R p_re = o_re * c_[l] + o_im * s_[l], p_im = o_im * c_[l] - o_re * s_[l];
+                a_re_[l] = e_re + p_re, a_im_[l] = e_im + p_im;
+                b_re_[l] = e_re - p_re, b_im_[l] = p_im - e_im;
+            }
+            store(y, step, k, count);
+        }
+    }
+
+    // 2 Z from X; x has its positions `step` apart, y `to` apart.
+    BK_HD void pack(const Complex<R>* x, int64_t step, Complex<R>* y, int64_t to) {
+        const R first = x[0].re, last = x[half_ * step].re;
+        y[0] = {first + last, first - last};
+        for (int64_t k = 1; 2 * k <= half_; k += kBlock) {
+            const int count = load(x, step, k);
+            BK_VECTOR_LOOP
+            for (int l = 0; l < kBlock; ++l) {
+                const R e_re = a_re_[l] + b_re_[l], e_im = a_im_[l] - b_im_[l];
+                const R d_re = a_re_[l] - b_re_[l], d_im = a_im_[l] + b_im_[l];
+                const R o_re = d_re * c_[l] - d_im * s_[l], o_im = d_im * c_[l] + d_re * s_[l];
+                a_re_[l] = e_re - o_im, a_im_[l] = e_im + o_re;
+                b_re_[l] = e_re + o_im, b_im_[l] = o_re - e_im;
+            }
+            store(y, to, k, count);
+        }
+    }
+
+private:
+    // Positions k, k + 1, ... and their mirror images h - k, ..., which meet at h / 2; cos and sin of 2 pi k / n.
+    BK_HD int load(const Complex<R>* from, int64_t step, int64_t k) {
+        const int count = static_cast<int>(std::min<int64_t>(kBlock, half_ / 2 - k + 1));
+        for (int l = 0; l < count; ++l) {
+            const Complex<R> a = from[(k + l) * step], b = from[(half_ - k - l) * step];
+            a_re_[l] = a.re, a_im_[l] = a.im;
+            b_re_[l] = b.re, b_im_[l] = b.im;
+        }
+        for (int l = count; l < kBlock; ++l) a_re_[l] = a_im_[l] = b_re_[l] = b_im_[l] = R(0);
+        const FftRoot<double> coarse = unit_root<double>(k, n_);
+        BK_VECTOR_LOOP
+        for (int l = 0; l < kBlock; ++l) {
+            c_[l] = static_cast<R>(coarse.c * fine_[l].c - coarse.s * fine_[l].s);
+            s_[l] = static_cast<R>(coarse.s * fine_[l].c + coarse.c * fine_[l].s);
+        }
+        return count;
+    }
+    BK_HD void store(Complex<R>* to, int64_t step, int64_t k, int count) const {
+        for (int l = 0; l < count; ++l) {
+            to[(k + l) * step] = {a_re_[l], a_im_[l]};
+            to[(half_ - k - l) * step] = {b_re_[l], b_im_[l]};
+        }
+    }
+
+    const int64_t n_, half_;
+    FftRoot<double> fine_[kBlock];
+    R a_re_[kBlock], a_im_[kBlock], b_re_[kBlock], b_im_[kBlock], c_[kBlock], s_[kBlock];
+};
+
+int64_t fibers_of_a_task(int64_t n) { return std::max<int64_t>(1, (1 << 14) / n); }
+
+}  // namespace
+
+template <class R>
+Status fft_unpack(const FftPass& fiber, void* y, const Launch&) {
+    parallel_ranges(fiber.lanes(), fibers_of_a_task(fiber.length), [&](int64_t begin, int64_t end) BK_INLINED {
+        Splitter<R> splitter(fiber.length);
+        for (int64_t f = begin; f < end; ++f)
+            splitter.unpack(static_cast<Complex<R>*>(y) + FiberOffsets::of(fiber, f).out, fiber.out);
+    });
+    return Status::kOk;
+}
+
+template <class R>
+Status fft_pack(const FftPass& fiber, const void* x, void* y, const Launch&) {
+    parallel_ranges(fiber.lanes(), fibers_of_a_task(fiber.length), [&](int64_t begin, int64_t end) BK_INLINED {
+        Splitter<R> splitter(fiber.length);
+        for (int64_t f = begin; f < end; ++f) {
+            const FiberOffsets at = FiberOffsets::of(fiber, f);
+            splitter.pack(static_cast<const Complex<R>*>(x) + at.in, fiber.in, static_cast<Complex<R>*>(y) + at.out, fiber.out);
+        }
+    });
+    return Status::kOk;
+}
+
+template Status fft_unpack<float>(const FftPass&, void*, const Launch&);
+template Status fft_unpack<double>(const FftPass&, void*, const Launch&);
+template Status fft_pack<float>(const FftPass&, const void*, void*, const Launch&);
+template Status fft_pack<double>(const FftPass&, const void*, void*, const Launch&);
+
+}  // namespace bk
