@@ -14,7 +14,8 @@
 namespace bk {
 namespace {
 
-constexpr int kBlock = 16;  // positions whose roots are products of one that is exact and one of few
+constexpr int kBlock = 16;    // positions that are taken together
+constexpr int kBlocks = 128;  // whose first roots are in a table
 
 template <class R>
 struct Complex {
@@ -41,7 +42,8 @@ template <class R>
 class Splitter {
 public:
     BK_HD explicit Splitter(int64_t n) : n_(n), half_(n / 2) {
-        for (int k = 0; k < kBlock; ++k) fine_[k] = unit_root<double>(k % n, n);
+        for (int k = 0; k < kBlock; ++k) fine_[k] = unit_root<double>((k + 1) % n, n);
+        for (int b = 0; b < kBlocks && int64_t{b} * kBlock < half_; ++b) coarse_[b] = unit_root<double>(b * kBlock, n);
     }
 
     // Z in y, whose positions are `step` apart, becomes X, which has a position more.
@@ -91,13 +93,19 @@ private:
             b_re_[l] = b.re, b_im_[l] = b.im;
         }
         for (int l = count; l < kBlock; ++l) a_re_[l] = a_im_[l] = b_re_[l] = b_im_[l] = R(0);
-        const FftRoot<double> coarse = unit_root<double>(k, n_);
+        const int64_t block = k / kBlock;  // k is 1 in each
+        if (block % kBlocks == 0) distant_ = unit_root<double>(block * kBlock, n_);
+        const FftRoot<double> coarse = product(distant_, coarse_[block % kBlocks]);
         BK_VECTOR_LOOP
         for (int l = 0; l < kBlock; ++l) {
-            c_[l] = static_cast<R>(coarse.c * fine_[l].c - coarse.s * fine_[l].s);
-            s_[l] = static_cast<R>(coarse.s * fine_[l].c + coarse.c * fine_[l].s);
+            const FftRoot<double> root = product(coarse, fine_[l]);
+            c_[l] = static_cast<R>(root.c);
+            s_[l] = static_cast<R>(root.s);
         }
         return count;
+    }
+    static BK_HD FftRoot<double> product(const FftRoot<double>& a, const FftRoot<double>& b) {
+        return {a.c * b.c - a.s * b.s, a.s * b.c + a.c * b.s};
     }
     BK_HD void store(Complex<R>* to, int64_t step, int64_t k, int count) const {
         for (int l = 0; l < count; ++l) {
@@ -107,7 +115,8 @@ private:
     }
 
     const int64_t n_, half_;
-    FftRoot<double> fine_[kBlock];
+    // Those of 1 to kBlock, of the first positions of blocks but 1, and of the last block that begins a table.
+    FftRoot<double> fine_[kBlock], coarse_[kBlocks], distant_;
     R a_re_[kBlock], a_im_[kBlock], b_re_[kBlock], b_im_[kBlock], c_[kBlock], s_[kBlock];
 };
 

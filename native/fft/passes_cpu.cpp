@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of a Fourier transform on the CPU: a vector holds a value of 16 or 8 lanes, each a transform of its own, and a tile of
+// Passes of a Fourier transform on the CPU: a vector holds a value of 4 to 16 lanes, each a transform of its own, and a tile of
 // them stays in the first cache. Values are loaded in reversed order of their digits and transformed in position.
 #include <algorithm>
 #include <cstdint>
@@ -13,31 +13,50 @@
 namespace bk {
 namespace {
 
-constexpr int kVectorBytes = 64;
 constexpr int kMost = 128;  // values of a tile, 16 KiB: a call takes at most 32 KiB of stack
 
-template <class R>
+// A vector of 64 bytes with AVX-512, else of 32.
+template <class R, int kBytes>
 struct Lanes {
-    static constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(R));
-    typedef R V __attribute__((vector_size(kVectorBytes)));
+    static constexpr int kCount = kBytes / static_cast<int>(sizeof(R));
+    typedef R V __attribute__((vector_size(kBytes)));
     using Value = FftValue<V>;
 };
 
-// Interleaves two vectors: the first halves to `low`, the second ones to `high`.
-BK_HD void interleave(const Lanes<float>::V& a, const Lanes<float>::V& b, Lanes<float>::V* low, Lanes<float>::V* high) {
-    *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+// Runs a step on a tile in the best variant for this machine. Its spilled vectors are on the stack no longer than it takes:
+// inlined into one function all steps would keep theirs, which without AVX-512 is more than a tile.
+template <int kBytes, class Step>
+__attribute__((noinline)) void run_step(const Step& step) {
+    const auto body = [&](int64_t, int64_t) BK_INLINED { step(); };
+#if BK_ISA_DISPATCH
+    if constexpr (kBytes == 64)
+        return run_range_avx512(body, 0, 1);
+    else if (isa() != Isa::kBase)
+        return run_range_avx2(body, 0, 1);
+#endif
+    run_range(body, 0, 1);
 }
-BK_HD void interleave(const Lanes<double>::V& a, const Lanes<double>::V& b, Lanes<double>::V* low, Lanes<double>::V* high) {
-    *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-    *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+
+// Interleaves two vectors: the first halves to `low`, the second ones to `high`.
+template <class V>
+BK_HD void interleave(const V& a, const V& b, V* low, V* high) {
+    constexpr int kCount = sizeof(V) / sizeof(a[0]);
+    if constexpr (kCount == 16) {
+        *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    } else if constexpr (kCount == 8) {
+        *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+        *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    } else {
+        *low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+        *high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    }
 }
 
 // Transposes a square of numbers, a vector a row: log2(kCount) rounds of interleaving rows i and i + kCount / 2.
-template <class R>
-BK_HD void transpose_square(typename Lanes<R>::V (&rows)[Lanes<R>::kCount]) {
-    constexpr int kCount = Lanes<R>::kCount;
-    typename Lanes<R>::V other[kCount];
+template <class V, int kCount>
+BK_HD void transpose_square(V (&rows)[kCount]) {
+    V other[kCount];
     BK_UNROLL
     for (int round = 1; round < kCount; round *= 4) {
         BK_UNROLL
@@ -150,10 +169,10 @@ struct LaneOffsets {
     }
 };
 
-template <class R>
+template <class R, int kBytes>
 struct Tile {
-    static constexpr int kLanes = Lanes<R>::kCount;
-    using V = typename Lanes<R>::V;
+    static constexpr int kLanes = Lanes<R, kBytes>::kCount;
+    using V = typename Lanes<R, kBytes>::V;
     using Value = FftValue<V>;
 
     Value value[kMost];
@@ -211,7 +230,7 @@ struct Tile {
     BK_HD void load_square(int e, bool is_swapped, const R* x) {
         V rows[kLanes];
         for (int l = 0; l < kLanes; ++l) __builtin_memcpy(&rows[l], x + 2 * (at.in[l] + e), sizeof(V));
-        transpose_square<R>(rows);
+        transpose_square(rows);
         for (int i = 0; i < kLanes / 2; ++i)
             value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
     }
@@ -221,7 +240,7 @@ struct Tile {
             rows[2 * i + is_swapped] = value[k + i].re * scale;
             rows[2 * i + !is_swapped] = value[k + i].im * scale;
         }
-        transpose_square<R>(rows);
+        transpose_square(rows);
         for (int l = 0; l < kLanes; ++l) __builtin_memcpy(y + 2 * (at.out[l] + k), &rows[l], sizeof(V));
     }
 
@@ -276,17 +295,21 @@ struct Tile {
         }
     }
 
-    BK_HD void transform(int n, const FftRadices& radices) {
+    template <int r>
+    void run_radix(int n, int m) {
+        run_step<kBytes>([this, n, m]() BK_INLINED { radix_pass<r>(n, m); });
+    }
+    void transform(int n, const FftRadices& radices) {
         int m = 1;
         for (int p = 0; p < radices.count; m *= radices.radix[p++]) switch (radices.radix[p]) {
-                case 2: radix_pass<2>(n, m); break;
-                case 3: radix_pass<3>(n, m); break;
-                case 4: radix_pass<4>(n, m); break;
-                case 5: radix_pass<5>(n, m); break;
-                case 7: radix_pass<7>(n, m); break;
-                case 8: radix_pass<8>(n, m); break;
-                case 11: radix_pass<11>(n, m); break;
-                case 13: radix_pass<13>(n, m); break;
+                case 2: run_radix<2>(n, m); break;
+                case 3: run_radix<3>(n, m); break;
+                case 4: run_radix<4>(n, m); break;
+                case 5: run_radix<5>(n, m); break;
+                case 7: run_radix<7>(n, m); break;
+                case 8: run_radix<8>(n, m); break;
+                case 11: run_radix<11>(n, m); break;
+                case 13: run_radix<13>(n, m); break;
                 default: break;
             }
     }
@@ -316,6 +339,20 @@ struct Tile {
         }
     }
 
+    void store_all(const FftPass& pass, R* y) const {
+        const bool is_plain = pass.out_factor == FftFactor::kNone, is_swapped = pass.out_swaps[0] != pass.out_swaps[1];
+        int k = 0;
+        if (pass.out_form == FftForm::kComplex && pass.out == 1 && at.used == kLanes && is_plain) {
+            k = pass.n - pass.n % (kLanes / 2);
+            run_step<kBytes>([&]() BK_INLINED {
+                for (int e = 0; e < k; e += kLanes / 2) store_square(e, is_swapped, static_cast<R>(pass.scale), y);
+            });
+        }
+        if (k == pass.n) return;
+        run_step<kBytes>([&]() BK_INLINED {
+            for (int e = k; e < pass.n; ++e) store(pass, e, value[e], y);
+        });
+    }
     BK_HD void store(const FftPass& pass, int k, Value result, R* y) const {
         if (pass.out_swaps[0]) result = Value{result.im, result.re};
         if (pass.out_factor != FftFactor::kNone) multiply(pass, pass.out_factor, k, result);
@@ -364,30 +401,28 @@ struct Tile {
     }
 };
 
-template <class R>
-BK_HD void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end, int64_t lanes) {
-    constexpr int kLanes = Lanes<R>::kCount;
+template <class R, int kBytes>
+void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end, int64_t lanes) {
+    constexpr int kLanes = Lanes<R, kBytes>::kCount;
     const FftRadices radices = FftRadices::of(pass.n);
-    Tile<R> tile;
-    tile.tables.fill(pass.n, radices);
+    Tile<R, kBytes> tile;
+    run_step<kBytes>([&]() BK_INLINED { tile.tables.fill(pass.n, radices); });
     if (radices.count == 0)
         for (int e = 0; e < pass.n; ++e) tile.tables.position[e] = static_cast<uint8_t>(e);
     RotationTable rotations;
-    if (pass.period != 0) rotations.fill(pass.period);
+    if (pass.period != 0) run_step<kBytes>([&]() BK_INLINED { rotations.fill(pass.period); });
     for (int64_t t = begin; t < end; ++t) {
-        tile.at.find(pass, t * kLanes, lanes);
-        tile.load(pass, x);
+        run_step<kBytes>([&]() BK_INLINED {
+            tile.at.find(pass, t * kLanes, lanes);
+            tile.load(pass, x);
+        });
         if (radices.count == 0) {
-            tile.store_direct(pass, y);
+            run_step<kBytes>([&]() BK_INLINED { tile.store_direct(pass, y); });
             continue;
         }
         tile.transform(pass.n, radices);
-        if (pass.period != 0) tile.rotate(pass, rotations);
-        const bool is_plain = pass.out_factor == FftFactor::kNone, is_swapped = pass.out_swaps[0] != pass.out_swaps[1];
-        int k = 0;
-        if (pass.out_form == FftForm::kComplex && pass.out == 1 && tile.at.used == kLanes && is_plain)
-            for (; k + kLanes / 2 <= pass.n; k += kLanes / 2) tile.store_square(k, is_swapped, static_cast<R>(pass.scale), y);
-        for (; k < pass.n; ++k) tile.store(pass, k, tile.value[k], y);
+        if (pass.period != 0) run_step<kBytes>([&]() BK_INLINED { tile.rotate(pass, rotations); });
+        tile.store_all(pass, y);
     }
 }
 
@@ -398,14 +433,23 @@ int64_t fft_most_values() {
     return kMost;
 }
 
-template <class R>
-Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch&) {
-    const int64_t lanes = pass.lanes(), tiles = ceil_div<int64_t>(lanes, Lanes<R>::kCount);
-    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (pass.n * Lanes<R>::kCount));
-    parallel_ranges(tiles, grain, [&, lanes](int64_t begin, int64_t end) BK_INLINED {
-        run_tiles<R>(pass, static_cast<const R*>(x), static_cast<R*>(y), begin, end, lanes);
+template <class R, int kBytes>
+Status fft_pass_of_lanes(const FftPass& pass, const void* x, void* y) {
+    constexpr int kLanes = Lanes<R, kBytes>::kCount;
+    const int64_t lanes = pass.lanes(), tiles = ceil_div<int64_t>(lanes, kLanes);
+    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (pass.n * kLanes));
+    split_ranges(tiles, grain, [&, lanes](int64_t begin, int64_t end) {
+        run_tiles<R, kBytes>(pass, static_cast<const R*>(x), static_cast<R*>(y), begin, end, lanes);
     });
     return Status::kOk;
+}
+
+template <class R>
+Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch&) {
+#if BK_ISA_DISPATCH
+    if (isa() == Isa::kAvx512) return fft_pass_of_lanes<R, 64>(pass, x, y);
+#endif
+    return fft_pass_of_lanes<R, 32>(pass, x, y);
 }
 
 template <class R>

@@ -150,7 +150,8 @@ int64_t fft_axis_bytes(const FftArray& array, int axis) {
 // Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then fibers,
 // complex on both sides, are split in y.
 template <class R>
-Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
+                         const Launch& launch) {
     const int64_t n = array.extent[of.axis], most = fft_most_values<R>();
     FftPass whole = whole_fibers(array, of);
     choose_lanes(whole);
@@ -174,7 +175,8 @@ Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void*
 
 // Transforms by a convolution of the smooth length m.
 template <class R>
-Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
+                           const Launch& launch) {
     const int64_t n = array.extent[of.axis], m = smooth_length(2 * n - 1);
     FftArray longer = array;
     longer.extent[of.axis] = m;
@@ -248,7 +250,8 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
                 const Launch& launch);
 
 template <class R>
-Status fft_real_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch, const Launch& launch) {
+BK_COLD Status fft_real_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
+                               const Launch& launch) {
     FftArray pairs = array;
     pairs.extent[of.axis] /= 2;
     strides_of_pairs(array, of.axis, array.in, pairs.in);
@@ -260,8 +263,8 @@ Status fft_real_packed(const FftArray& array, const FftFiber& of, const void* x,
 }
 
 template <class R>
-Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
-                            const Launch& launch) {
+BK_COLD Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
+                                    const Launch& launch) {
     FftArray packing = array, pairs = array;
     strides_of_pairs(array, of.axis, array.out, packing.out);
     BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));

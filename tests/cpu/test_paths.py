@@ -67,6 +67,12 @@ def test_an_op_of_each_row(library):
                "--one-launch", "--most-elements", "70000", "-k", "test_reference")  # fmt: skip
 
 
+def test_stack(library):
+    """Where vectors are wider than registers, the compiler keeps more of them on the stack."""
+    for path in others(library)[-1:]:
+        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "cpu" / "test_stack.py"))
+
+
 @pytest.mark.parametrize("value", ["", "AVX2", "sse2"])
 def test_unknown_names_change_nothing(value):
     show = "import baracuda as bk; print(bk.default_library().build_info.get('isa'))"

@@ -176,7 +176,7 @@ template <class Bits, class Body>
 void for_rows(const RowSelection& rows, const KeyOrder<Bits>& order, const Bits* x, int64_t begin, int64_t end,
               const Body& body) {
     const Walk<3, uint64_t> walk(collapse(rows.rows));
-    constexpr int64_t kCopied = 8192 / sizeof(Bits), kMostRows = 64 / sizeof(Bits);
+    constexpr int64_t kCopied = 7168 / sizeof(Bits), kMostRows = 64 / sizeof(Bits);
     const int64_t step = rows.step[RowSelection::kInput], length = rows.length;
     const auto first_of = [&](const Offsets<3, uint64_t>& at) { return x + static_cast<int64_t>(at.of[RowSelection::kInput]); };
     if (step == 1 || length > kCopied || length == 0) {
