@@ -192,6 +192,32 @@ def beside_torch(comm):
     assert comm.all_gather(x).shape == (1000 * comm.size,)
 
 
+# --- layers ---------------------------------------------------------------------------------------------------------
+
+
+def add_layers():
+    """The checks of tests/distributed/layers.py."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
+    from distributed import layers
+
+    cases = {
+        "linear_layers": (), "linear_layers in chunks": (3,), "sequence_parallel_layers": (), "vocabulary_layers": (),
+        "head_parallel_attention": (),
+        **{f"ring_attention {layout} causal={is_causal}": (is_causal, layout)
+           for layout in ("contiguous", "zigzag") for is_causal in (False, True)},
+        **{f"expert_parallel_layer {activation} {skew}": (activation, skew)
+           for activation in ("swiglu", "glu", "relu") for skew in (0, 5)},
+    }  # fmt: skip
+
+    def run(comm, name, arguments):
+        getattr(layers, name)(comm, bk.upload, *arguments)
+        comm.wait()
+
+    layers.RTOL, layers.ATOL = 5e-3, 5e-3  # products of TF32
+    for name, arguments in cases.items():
+        CHECKS[name] = functools.partial(run, name=name.split()[0], arguments=arguments)
+
+
 # --- faults: each in processes of its own ---------------------------------------------------------------------------
 
 
@@ -293,6 +319,7 @@ def main():
     group.add_argument("--of-rank", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("-k", default="", help="only checks whose names have this")
     options = parser.parse_args()
+    add_layers()
     if options.of_rank:
         return of_rank(options.of_rank)
     count, backend = options.gpus or options.ranks, "cuda" if options.gpus else "cpu"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file in shared memory, by which the ranks of a group on one host agree on calls and exchange bytes.
 
-Layout: 16 KiB for each rank, with its counter of rounds, its error and its two records; then the slots of the ranks,
+Layout: 128 KiB for each rank, with its counter of rounds, its error and its two records; then the slots of the ranks,
 two each; then the channels (baracuda.distributed.channels).
 
 A round k is: each rank writes its record and its slot of phase k % 2, sets its counter to k, and waits until all
@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 
 from baracuda.distributed.errors import DistributedError, RankFailedError, RankTimeoutError
-from baracuda.errors import InternalError
+from baracuda.errors import InternalError, InvalidProblemError
 
 Array = np.ndarray[Any, Any]
-PAGE = 16384  # bytes of a rank
-RECORD_BYTES = 7168
+PAGE = 1 << 17  # bytes of a rank
+RECORD_BYTES = (PAGE >> 1) - 4096
 _RECORDS = PAGE - 2 * RECORD_BYTES  # offset of two records
 _ERROR = 128  # offset of the text of an error
-_ERROR_BYTES = _RECORDS - _ERROR - 8
+_ERROR_BYTES = 4096
 _LOCK = struct.Struct("hhqqi")  # struct flock
 _LIVE_AT, _STATE = 1 << 40, {0: "", 1: "timeout", 2: "failed", 3: "closed"}  # locks lie behind the end of the file
 _STATE_OF = {name: number for number, name in _STATE.items()}
@@ -96,15 +96,15 @@ class Segment:
         words[at] = value
 
     def _put_record(self, phase: int, record: bytes) -> None:
-        if len(record) > RECORD_BYTES - 2:
-            raise InternalError(f"a record of {len(record)} bytes")
+        if len(record) > RECORD_BYTES - 4:
+            raise InvalidProblemError(f"a record has {len(record)} bytes, at most {RECORD_BYTES - 4} can be exchanged")
         at = PAGE * self.rank + _RECORDS + phase * RECORD_BYTES
-        self._map[at : at + 2 + len(record)] = struct.pack("<H", len(record)) + record
+        self._map[at : at + 4 + len(record)] = struct.pack("<I", len(record)) + record
 
     def _record(self, rank: int, phase: int) -> bytes:
         at = PAGE * rank + _RECORDS + phase * RECORD_BYTES
-        (length,) = struct.unpack_from("<H", self._map, at)
-        return self._map[at + 2 : at + 2 + length]
+        (length,) = struct.unpack_from("<I", self._map, at)
+        return self._map[at + 4 : at + 4 + length]
 
     def _late(self) -> tuple[int, ...]:
         return tuple(int(r) for r in np.flatnonzero(self._counters < self.round))

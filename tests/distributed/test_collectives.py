@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collectives on 2 to 5 ranks of the CPU, against NumPy, for dtypes, sizes about the slots, and all layouts of counts.
-"""
+"""Collectives on 2 to 5 ranks of the CPU, against NumPy, for dtypes, sizes about the slots, and counts."""
 
 import functools
 
