@@ -43,12 +43,16 @@ class Backward:
         self.q, self.k, self.v, self.attended = map(like, (layer.q, layer.k, layer.v, layer.attended))
         self.up, self.gated = like(layer.up), like(layer.gated)
         self.gain, self.output = like(p.values["norm"]), like(p.values["embedding"])
-        self.loss = Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
+        self.loss = None if p.ranks.divides_matrices else Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
 
     def run(self, tokens: bk.TensorRef, targets: bk.TensorRef, loss: bk.TensorRef, dropout: Dropout) -> None:
         """After `forward` of the tokens: the mean loss, and gradients of the parameters."""
         p, b, values, gradients = self.p, self.b, self.p.values, self.p.gradients
-        self.loss.run(b.h, targets, loss, self.h, self.output)
+        p.ranks.open_gradients(0)
+        if self.loss is None:
+            p.ranks.loss(b.h, values["embedding"], targets, loss, self.h, self.output)
+        else:
+            self.loss.run(b.h, targets, loss, self.h, self.output)
         _add(self.output, gradients["embedding"])
         bk.add_rms_norm_backward(self.h, b.x, b.rms, values["norm"], out=(self.x, self.gain))
         _add(self.gain, gradients["norm"])
@@ -56,7 +60,9 @@ class Backward:
             layer, w, dw = b.layers[number], p.layer(number), p.layer_gradients(number)
             self._mlp(layer, w, dw, dropout.backward(self.x, 2 * number + 1, self.branch))
             self._attention(layer, w, dw, dropout.backward(self.x, 2 * number, self.branch))
-        bk.embedding_backward(self.x, tokens, values["embedding"].shape[0], out=gradients["embedding"])
+            p.ranks.close_gradients(number + 1)
+        p.ranks.embedding_backward(self.x, tokens, gradients["embedding"])
+        p.ranks.close_gradients(0)
 
     def _mlp(
         self, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef], dbranch: bk.TensorRef
@@ -64,6 +70,7 @@ class Backward:
         _linear_backward(dbranch, layer.gated, w["down"], dw["down"], self.gated)
         bk.swiglu_backward(self.gated, layer.up, out=self.up)
         _linear_backward(self.up, layer.mlp_h, w["up"], dw["up"], self.h)
+        self.p.ranks.add_up(self.h)
         self._norm(layer.mlp_x, layer.mlp_rms, w["mlp_norm"], dw["mlp_norm"])
 
     def _attention(
@@ -75,16 +82,14 @@ class Backward:
             x.reshape(b.batch, b.length, *x.shape[1:])
             for x in (self.attended, layer.q, layer.attended, self.q, self.k, self.v)
         )
-        bk.fused_attention_backward(
-            dy, q, layer.keys, layer.values, y, layer.lse, tokens_first=True, is_causal=True, aligns_ends=True,
-            needs=(True, True, True, False, False), out=(dq, dk, dv, None, None),
-        )  # fmt: skip
+        self.p.ranks.attention_backward(dy, q, layer.keys, layer.values, y, layer.lse, dq, dk, dv)
         for x in (self.q, self.k):
             bk.rope_apply_thd_half_backward(x, b.cos, b.sin, out=x)
         _linear_backward(flat(self.v), layer.h, w["v"], dw["v"], self.h)
         for name, dx in (("k", self.k), ("q", self.q)):
             bk.addmm(self.h, flat(dx), w[name], out=self.h)
             bk.addmm(dw[name], flat(dx).T, layer.h, out=dw[name])
+        self.p.ranks.add_up(self.h)
         self._norm(layer.x, layer.rms, w["attention_norm"], dw["attention_norm"])
 
     def _norm(self, x: bk.TensorRef, rms: bk.TensorRef, gain: bk.TensorRef, dgain: bk.TensorRef) -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from baracuda.distributed.errors import RankTimeoutError as RankTimeoutError
     from baracuda.distributed.errors import RendezvousError as RendezvousError
     from baracuda.distributed.launch import run as run
+    from baracuda.distributed.mesh import Layout as Layout
+    from baracuda.distributed.mesh import Mesh as Mesh
+    from baracuda.distributed.mesh import Split as Split
     from baracuda.distributed.world import from_nccl as from_nccl
     from baracuda.distributed.world import init as init
 
@@ -33,6 +36,7 @@ _NAMES = {
         "CheckpointError DistributedError MismatchError NcclError RankFailedError RankTimeoutError RendezvousError"
     ),
     "launch": "run",
+    "mesh": "Layout Mesh Split",
     "world": "from_nccl init",
 }
 _LAZY = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from baracuda import memory
 from baracuda._library.loader import Library
@@ -27,11 +26,13 @@ from baracuda.distributed.arguments import flat
 from baracuda.distributed.control import Control, SegmentControl
 from baracuda.distributed.errors import DistributedError, NcclError, RankFailedError, RankTimeoutError
 from baracuda.distributed.nccl_library import BYTES, DTYPES, OPS, Nccl, UniqueId, nccl
+from baracuda.distributed.streams import follow
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
 _NOT_READY = 600  # cudaErrorNotReady
+_PER_THREAD_STREAM = 2
 _LOOK = 0.05  # seconds between looks at the other ranks
 _KERNELS = {"sum": "sum", "prod": "prod", "min": "min", "max": "max", "avg": "mean"}
 _COMPLEX = {ElementKind.COMPLEX32: ElementKind.F32, ElementKind.COMPLEX64: ElementKind.F64}
@@ -216,8 +217,11 @@ class NcclEngine:
         if dtype is ElementKind.F32_STRICT:
             dtype = ElementKind.F32
         rows = received.view(dtype).reshape(self.size, mine)
-        with _on_stream(stream):
-            kernel(rows, axis=0, out=target.view(dtype).reshape(mine))
+        if stream not in (0, _PER_THREAD_STREAM):
+            follow(stream, _PER_THREAD_STREAM)  # where functions of TensorRefs run
+        kernel(rows, axis=0, out=target.view(dtype).reshape(mine))
+        if stream not in (0, _PER_THREAD_STREAM):
+            follow(_PER_THREAD_STREAM, stream)
 
     def _memory(self, count: int, dtype: ElementKind) -> TensorRef:
         """Scratch of this call. Calls of one stream follow each other, but captured ones may run beside others."""
@@ -309,26 +313,6 @@ class NcclEngine:
 def _stream(stream: int) -> ctypes.c_void_p:
     """The handle; None is the per-thread default stream, as everywhere in this package."""
     return ctypes.c_void_p(stream or 2)
-
-
-@contextmanager
-def _on_stream(stream: int) -> Iterator[None]:
-    """Functions of TensorRefs run on the per-thread default stream: order it with another one by events."""
-    if not stream or stream == 2:
-        yield
-        return
-    runtime = memory.cuda_runtime()
-    _follow(runtime, stream, 2)
-    yield
-    _follow(runtime, 2, stream)
-
-
-def _follow(runtime: Any, first: int, then: int) -> None:
-    """Work on `then` waits for what is on `first`."""
-    event = memory.runtime_result(runtime.cudaEventCreateWithFlags(2), "cudaEventCreateWithFlags")  # no timing
-    memory.runtime_result(runtime.cudaEventRecord(event, first), "cudaEventRecord")
-    memory.runtime_result(runtime.cudaStreamWaitEvent(then, event, 0), "cudaStreamWaitEvent")
-    memory.runtime_result(runtime.cudaEventDestroy(event), "cudaEventDestroy")
 
 
 def _current_device() -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from baracuda import memory
@@ -17,24 +18,45 @@ _made: dict[int, int] = {}  # device -> stream, for the life of the process
 
 class Side:
     """Runs exchanges in their order on a stream of their own. Each waits for the work enqueued before it; `finish` has
-    later work wait for all of them. Captured graphs keep the branch.
+    later work wait for all of them, `wait` for one. Captured graphs keep the branch.
     """
 
     def __init__(self, comm: Communicator) -> None:
-        self._is_cuda = comm.backend == "cuda"
-        self._stream = _side_stream() if self._is_cuda else 0
+        self._is_cuda = comm.backend == "cuda" and comm.size > 1
+        self._is_used = False
 
-    def run(self, exchange: Callable[[int | None], object], like: Any) -> None:
-        """exchange(stream), after the work on the current stream of the array's framework."""
+    def run(self, exchange: Callable[[int | None], object], like: Any) -> Any:
+        """exchange(stream), after the work on the current stream of the array's framework; an event for `wait`."""
         if not self._is_cuda:
             exchange(None)
-            return
-        follow(current_stream(like), self._stream)
-        exchange(self._stream)
+            return None
+        side = _side_stream()
+        self._is_used = True
+        follow(current_stream(like), side)
+        exchange(side)
+        return recorded(side)
+
+    def wait(self, event: Any, like: Any) -> None:
+        """Later work of the array's stream waits for an exchange."""
+        if event is not None:
+            runtime = memory.cuda_runtime()
+            waited = runtime.cudaStreamWaitEvent(current_stream(like), event, 0)
+            memory.runtime_result(waited, "cudaStreamWaitEvent")
 
     def finish(self, like: Any) -> None:
-        if self._is_cuda:
-            follow(self._stream, current_stream(like))
+        if self._is_used:
+            follow(_side_stream(), current_stream(like))
+            self._is_used = False
+
+    @contextlib.contextmanager
+    def functions_of(self, stream: int | None) -> Iterator[None]:
+        """Functions of TensorRefs, which run on the per-thread stream, take part in the order of another one."""
+        if not stream or stream == _PER_THREAD_STREAM:
+            yield
+            return
+        follow(stream, _PER_THREAD_STREAM)
+        yield
+        follow(_PER_THREAD_STREAM, stream)
 
 
 def current_stream(array: Any) -> int:
@@ -45,11 +67,18 @@ def current_stream(array: Any) -> int:
     return (framework.stream(array) if framework is not None else 0) or _PER_THREAD_STREAM
 
 
+def recorded(stream: int) -> Any:
+    """An event that is there when the work on the stream is done."""
+    runtime, result = memory.cuda_runtime(), memory.runtime_result
+    event = result(runtime.cudaEventCreateWithFlags(2), "cudaEventCreateWithFlags")  # without timing
+    result(runtime.cudaEventRecord(event, stream), "cudaEventRecord")
+    return event
+
+
 def follow(first: int, then: int) -> None:
     """Work on `then` waits for what is on `first` now."""
     runtime, result = memory.cuda_runtime(), memory.runtime_result
-    event = result(runtime.cudaEventCreateWithFlags(2), "cudaEventCreateWithFlags")  # without timing
-    result(runtime.cudaEventRecord(event, first), "cudaEventRecord")
+    event = recorded(first)
     result(runtime.cudaStreamWaitEvent(then, event, 0), "cudaStreamWaitEvent")
     result(runtime.cudaEventDestroy(event), "cudaEventDestroy")
 
