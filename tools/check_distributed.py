@@ -213,6 +213,23 @@ def add_layers():
         getattr(layers, name)(comm, bk.upload, *arguments)
         comm.wait()
 
+    import distributed.training
+
+    def train(comm, layout):
+        """The losses of one rank, in f32, within 1e-3."""
+        alone = distributed.training.alone()
+        found, _ = distributed.training.losses(comm, layout, {})
+        difference = distributed.training.largest_difference(found, alone)
+        assert difference < 1e-3, difference
+        again, _ = distributed.training.losses(comm, layout, {})
+        assert comm.backend == "cuda" or again == found
+
+    for count, layout in (
+        (2, {"data": 2}), (2, {"data": 2, "zero": 1}), (2, {"data": 2, "zero": 2}), (2, {"data": 2, "zero": 3}),
+        (2, {"tensor": 2}), (2, {"context": 2}), (4, {"data": 4, "zero": 3}), (4, {"data": 2, "tensor": 2, "zero": 1}),
+        (4, {"context": 2, "tensor": 2, "zero": 3}), (4, {"data": 2, "context": 2, "zero": 2}),
+    ):  # fmt: skip
+        CHECKS[f"train {layout} of {count}"] = functools.partial(train, layout=layout)
     layers.RTOL, layers.ATOL = 5e-3, 5e-3  # products of TF32
     for name, arguments in cases.items():
         CHECKS[name] = functools.partial(run, name=name.split()[0], arguments=arguments)
@@ -323,7 +340,9 @@ def main():
     if options.of_rank:
         return of_rank(options.of_rank)
     count, backend = options.gpus or options.ranks, "cuda" if options.gpus else "cpu"
-    names = [name for name in CHECKS if options.k in name]
+    names = [
+        name for name in CHECKS if options.k in name and (" of " not in name or name.endswith(f" of {count}"))
+    ]
     status = start(names, count, backend) if names else 0
     for name in [name for name in FAULTS if options.k in name]:
         status = start([name], count, backend) or status

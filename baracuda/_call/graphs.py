@@ -86,8 +86,7 @@ class _Recorder(Watcher):
         self.steps.append(action)
 
     def communicated(self, action: Callable[[], object], arrays: Sequence[object], backend: str, stream: int) -> None:
-        self.devices.add(backend)
-        self.streams.add(stream)
+        self.devices.add(backend)  # its stream may be one that branches off the graph's
         self.keep(list(arrays), action)
         if backend == "cuda":
             self.owners.add(self._owner)

@@ -81,6 +81,10 @@ class Alone:
         """Set a parameter, of which this rank has a part."""
         raise NotImplementedError
 
+    def whole(self, name: str) -> Array:
+        """A parameter of the whole model; every rank calls it."""
+        raise NotImplementedError
+
     def loss(
         self, features: bk.TensorRef, weight: bk.TensorRef, targets: bk.TensorRef, out: bk.TensorRef,
         dfeatures: bk.TensorRef, dweight: bk.TensorRef,

@@ -233,12 +233,12 @@ class Evaluator:
         self.tokens, self.targets = (bk.zeros((batch * length,), bk.i64, library=p.library) for _ in range(2))
         self._launch: Any = None
 
-    def losses_of(self, text: Array) -> Array:
-        """The loss of each token of a text but the first."""
+    def losses_of(self, text: Array, rank: int = 0, size: int = 1) -> Array:
+        """The loss of each token of a text but the first; of several ranks, 0 for those that others compute."""
         batch, length = self.buffers.batch, self.buffers.length
         half = length // 2
         found = np.zeros(len(text) - 1)
-        starts = np.arange(0, max(len(text) - 1 - half, 1), half)
+        starts = np.arange(0, max(len(text) - 1 - half, 1), half)[rank::size]
         for first in range(0, len(starts), batch):
             some = starts[first : first + batch]
             at = np.minimum(np.resize(some, batch)[:, None] + np.arange(length + 1), len(text) - 1)

@@ -34,14 +34,12 @@ class Side:
         self._is_used = True
         follow(current_stream(like), side)
         exchange(side)
-        return recorded(side)
+        return Event(side)
 
     def wait(self, event: Any, like: Any) -> None:
         """Later work of the array's stream waits for an exchange."""
         if event is not None:
-            runtime = memory.cuda_runtime()
-            waited = runtime.cudaStreamWaitEvent(current_stream(like), event, 0)
-            memory.runtime_result(waited, "cudaStreamWaitEvent")
+            event.hold(current_stream(like))
 
     def finish(self, like: Any) -> None:
         if self._is_used:
@@ -67,20 +65,28 @@ def current_stream(array: Any) -> int:
     return (framework.stream(array) if framework is not None else 0) or _PER_THREAD_STREAM
 
 
-def recorded(stream: int) -> Any:
-    """An event that is there when the work on the stream is done."""
-    runtime, result = memory.cuda_runtime(), memory.runtime_result
-    event = result(runtime.cudaEventCreateWithFlags(2), "cudaEventCreateWithFlags")  # without timing
-    result(runtime.cudaEventRecord(event, stream), "cudaEventRecord")
-    return event
+class Event:
+    """An event that is there when the work on a stream is done."""
+
+    def __init__(self, stream: int) -> None:
+        runtime, result = memory.cuda_runtime(), memory.runtime_result
+        self._destroy: Any = runtime.cudaEventDestroy
+        self._handle = result(runtime.cudaEventCreateWithFlags(2), "cudaEventCreateWithFlags")  # without timing
+        result(runtime.cudaEventRecord(self._handle, stream), "cudaEventRecord")
+
+    def hold(self, stream: int) -> None:
+        """Later work on the stream waits for it."""
+        waited = memory.cuda_runtime().cudaStreamWaitEvent(stream, self._handle, 0)
+        memory.runtime_result(waited, "cudaStreamWaitEvent")
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter or the driver is going away
+            self._destroy(self._handle)
 
 
 def follow(first: int, then: int) -> None:
     """Work on `then` waits for what is on `first` now."""
-    runtime, result = memory.cuda_runtime(), memory.runtime_result
-    event = recorded(first)
-    result(runtime.cudaStreamWaitEvent(then, event, 0), "cudaStreamWaitEvent")
-    result(runtime.cudaEventDestroy(event), "cudaEventDestroy")
+    Event(first).hold(then)
 
 
 def _side_stream() -> int:
