@@ -2,7 +2,7 @@
 """Trains a language model on the source of Python's standard library, with nothing but this library's kernels.
 
     python -m baracuda.demo train [--size small] [--checkpoint model.safetensors] ...
-    python -m baracuda.demo train --gpus 4 --zero 2       # or --ranks 4, processes of the CPU; torchrun starts them as well
+    python -m baracuda.demo train --gpus 4 --zero 2       # or --ranks 4, on the CPU; torchrun starts them as well
 
 Exits with 1 unless held-out text is predicted better than by a trigram model with back-off.
 """

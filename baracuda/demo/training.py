@@ -99,9 +99,9 @@ class Updated:
             found = [Part(name, 0, x, p.gradients[name], len(x.shape) == 2, False) for name, x in p.values.items()]
         else:
             found = [
-                Part(piece.name, piece.start, piece.value, piece.gradient, len(shapes[piece.name]) == 2,
-                     ranks.is_divided(piece.name))
-                for piece in ranks.sharded.pieces()
+                Part(fragment.name, fragment.start, fragment.value, fragment.gradient, len(shapes[fragment.name]) == 2,
+                     ranks.is_divided(fragment.name))
+                for fragment in ranks.sharded.fragments()
             ]  # fmt: skip
         self.parts = sorted(found, key=lambda part: not part.is_matrix)
 

@@ -5,9 +5,9 @@
     folder/step-00000120/rank-00003.json      for each range its tensor, split, elements, dtype, offset and CRC-32
     folder/step-00000120/whole.json           metadata, and the size and CRC-32 of each rank's json
 
-Each rank writes what it owns into step-00000120.partial. When all have, rank 0 writes whole.json and renames the folder, so
-that a folder of the final name is complete; older ones are removed afterwards, but for the last `keep`. A reader takes the
-last step whose files are all there and have their checksums.
+Each rank writes what it owns into step-00000120.partial. When all have, rank 0 writes whole.json and renames the
+folder, so that a folder of the final name is complete; older ones are removed afterwards, but for the last `keep`. A
+reader takes the last step whose files are all there and have their checksums.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _STEP = re.compile(r"step-(\d{8,})")
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Elements [start, start + len(data)) of the flattened part `part` of `parts` of a tensor of some shape, as its split
-    says.
+    """Elements [start, start + len(data)) of the flattened part `part` of `parts` of a tensor of some shape, as its
+    split says.
     """
 
     name: str

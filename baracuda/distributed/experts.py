@@ -163,6 +163,6 @@ def _check(comm: Communicator, x: Any, logits: Any, w_gate_up: Any, w_down: Any,
             raise InvalidProblemError(f"{name} has shape {tuple(each.shape)}, must be ({own}, outputs, inputs)")
     if w_gate_up.shape[2] != x.shape[1] or w_down.shape[2] * halves != w_gate_up.shape[1]:
         raise InvalidProblemError(
-            f"w_gate_up has shape {tuple(w_gate_up.shape)}, w_down {tuple(w_down.shape)} and x {tuple(x.shape)}, must be "
-            f"({own}, {halves} * inner, {x.shape[1]}) and ({own}, outputs, inner) for {activation}"
+            f"w_gate_up has shape {tuple(w_gate_up.shape)}, w_down {tuple(w_down.shape)} and x {tuple(x.shape)}, must "
+            f"be ({own}, {halves} * inner, {x.shape[1]}) and ({own}, outputs, inner) for {activation}"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts of training: the ranks as a grid of data x context x tensor, and how a tensor is split along one axis of it."""
+"""Layouts of training: the ranks as a grid of data, context and tensor, and tensors split along one axis of it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ Array = np.ndarray[Any, Any]
 class Layout:
     """How many ranks share what.
 
-    data     copies of the model, each with texts of its own
-    context  ranks among which the tokens of a text are divided (ring attention)
-    tensor   ranks among which the matrices are divided (column- and row-parallel linear layers)
-    zero     what the data x context copies of a parameter divide among them (Rajbhandari et al. 2020): 0 nothing, 1 states
+    data     copies of the model, each with texts of its own context  ranks among which the tokens of a text are divided
+    (ring attention) tensor   ranks among which the matrices are divided (column- and row-parallel linear layers) zero
+    what the data x context copies of a parameter divide among them (Rajbhandari et al. 2020): 0 nothing, 1 states
              of the optimiser, 2 gradients too, 3 parameters too
     """
 
@@ -44,8 +43,8 @@ class Layout:
 
 
 class Mesh:
-    """The communicators of a rank: `tensor`, `context`, and `replicas`, the ranks that have the same parameters. Ranks of a
-    tensor group are neighbours, since they exchange most. Every rank makes the mesh.
+    """The communicators of a rank: `tensor`, `context`, and `replicas`, the ranks that have the same parameters. Ranks
+    of a tensor group are neighbours, since they exchange most. Every rank makes the mesh.
     """
 
     def __init__(self, comm: Communicator, layout: Layout) -> None:
@@ -73,8 +72,8 @@ def _group(comm: Communicator, color: int) -> Communicator:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """A tensor divided evenly along an axis. With blocks > 1 the axis has that many blocks, each of which is divided, such
-    as the two halves of a gated layer. axis None is a tensor that every rank has.
+    """A tensor divided evenly along an axis. With blocks > 1 the axis has that many blocks, each of which is divided,
+    such as the two halves of a gated layer. axis None is a tensor that every rank has.
     """
 
     axis: int | None = None

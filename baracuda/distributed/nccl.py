@@ -26,13 +26,12 @@ from baracuda.distributed.arguments import flat
 from baracuda.distributed.control import Control, SegmentControl
 from baracuda.distributed.errors import DistributedError, NcclError, RankFailedError, RankTimeoutError
 from baracuda.distributed.nccl_library import BYTES, DTYPES, OPS, Nccl, UniqueId, nccl
-from baracuda.distributed.streams import follow
+from baracuda.distributed.streams import functions_on
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
 _NOT_READY = 600  # cudaErrorNotReady
-_PER_THREAD_STREAM = 2
 _LOOK = 0.05  # seconds between looks at the other ranks
 _KERNELS = {"sum": "sum", "prod": "prod", "min": "min", "max": "max", "avg": "mean"}
 _COMPLEX = {ElementKind.COMPLEX32: ElementKind.F32, ElementKind.COMPLEX64: ElementKind.F64}
@@ -217,11 +216,8 @@ class NcclEngine:
         if dtype is ElementKind.F32_STRICT:
             dtype = ElementKind.F32
         rows = received.view(dtype).reshape(self.size, mine)
-        if stream not in (0, _PER_THREAD_STREAM):
-            follow(stream, _PER_THREAD_STREAM)  # where functions of TensorRefs run
-        kernel(rows, axis=0, out=target.view(dtype).reshape(mine))
-        if stream not in (0, _PER_THREAD_STREAM):
-            follow(_PER_THREAD_STREAM, stream)
+        with functions_on(stream, is_cuda=True):
+            kernel(rows, axis=0, out=target.view(dtype).reshape(mine))
 
     def _memory(self, count: int, dtype: ElementKind) -> TensorRef:
         """Scratch of this call. Calls of one stream follow each other, but captured ones may run beside others."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from baracuda import memory
+from baracuda.stream import stream_handle
 
 if TYPE_CHECKING:
     from baracuda.distributed.communicator import Communicator
@@ -46,15 +47,20 @@ class Side:
             follow(_side_stream(), current_stream(like))
             self._is_used = False
 
-    @contextlib.contextmanager
-    def functions_of(self, stream: int | None) -> Iterator[None]:
-        """Functions of TensorRefs, which run on the per-thread stream, take part in the order of another one."""
-        if not stream or stream == _PER_THREAD_STREAM:
-            yield
-            return
-        follow(stream, _PER_THREAD_STREAM)
+    def functions_of(self, stream: int | None) -> contextlib.AbstractContextManager[None]:
+        return functions_on(stream, is_cuda=self._is_cuda)
+
+
+@contextlib.contextmanager
+def functions_on(stream: object, *, is_cuda: bool) -> Iterator[None]:
+    """Functions of TensorRefs, which run on the per-thread stream, take part in the order of another one."""
+    handle = stream_handle(stream)
+    if not is_cuda or handle in (0, _PER_THREAD_STREAM):
         yield
-        follow(_PER_THREAD_STREAM, stream)
+        return
+    follow(handle, _PER_THREAD_STREAM)
+    yield
+    follow(_PER_THREAD_STREAM, handle)
 
 
 def current_stream(array: Any) -> int:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters, gradients and states of optimisers that copies of a model divide among them (ZeRO, Rajbhandari et al. 2020).
+"""Parameters, gradients and states of optimisers that copies of a model divide among them (ZeRO, Rajbhandari et al.
+2020).
 
-Parameters come in units, such as the layers of a model. A unit is one flat buffer, padded so that the ranks divide it, and
-the parameters are views of it; each rank owns an equal range. The optimiser sees the pieces of parameters in this range.
+Parameters come in units, such as the layers of a model. A unit is one flat buffer, padded so that the ranks divide it,
+and the parameters are views of it; each rank owns an equal range. The optimiser sees the fragments of parameters in
+this range.
 
     stage  values    gradients  after the backward of a unit     after a step
     0      all       all        all-reduce                       nothing
@@ -11,7 +13,8 @@ the parameters are views of it; each rank owns an equal range. The optimiser see
     3      own range own range  reduce-scatter, added to it      nothing; `open` gathers a unit before it is used
 
 Units are the buckets of gradients: the exchange of one runs beside the backward of the next, on a stream of its own. In
-stages 2 and 3 two buffers, by the parity of the unit's number, hold what is whole for a while; `kept` units have their own.
+stages 2 and 3 two buffers, by the parity of the unit's number, hold what is whole for a while; `kept` units have their
+own.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _ALIGNMENT = 64  # elements, of parameters in a unit and of ranges
 
 
 @dataclasses.dataclass(frozen=True)
-class Piece:
+class Fragment:
     """Elements [start, stop) of the flattened parameter `name`, which this rank updates."""
 
     name: str
@@ -69,7 +72,8 @@ class _Unit:
 
 class ShardedParameters:
     def __init__(
-        self, comm: Communicator, units: Sequence[Mapping[str, tuple[int, ...]]], dtype: ElementKind, library: Library, *,
+        self, comm: Communicator, units: Sequence[Mapping[str, tuple[int, ...]]], dtype: ElementKind, library: Library,
+        *, stage: int = 0, kept: Sequence[int] = (0,),
         stage: int = 0, kept: Sequence[int] = (0,),
     ) -> None:  # fmt: skip
         self.comm, self.dtype, self.library, self.stage = comm, dtype, library, stage
@@ -125,8 +129,8 @@ class ShardedParameters:
         functions.fill(unit.gradients, 0.0, out=unit.gradients)
 
     def close_gradients(self, number: int, *, is_first: bool = True, is_last: bool = True) -> None:
-        """The gradients of a unit are complete: their mean over the ranks goes to the owners. Before the last batch of a
-        step stages 0 and 1 only add up; in the first one stages 2 and 3 need not add.
+        """The gradients of a unit are complete: their mean over the ranks goes to the owners. Before the last batch of
+        a step stages 0 and 1 only add up; in the first one stages 2 and 3 need not add.
         """
         unit = self.units[number]
         if self.stage < 2 and (self.comm.size == 1 or not is_last):
@@ -153,7 +157,7 @@ class ShardedParameters:
 
     # --- a step of the optimiser ---
 
-    def pieces(self) -> list[Piece]:
+    def fragments(self) -> list[Fragment]:
         """What this rank updates: in stage 0 every parameter, else its range of each unit."""
         found = []
         for unit in self.units:
@@ -165,7 +169,7 @@ class ShardedParameters:
                 if first < last:
                     flat = (unit.values, unit.gradients) if self.stage == 0 else (unit.own_values, unit.own_gradients)
                     views = [each[first - begin : last - begin] for each in flat]
-                    found.append(Piece(name, first - offset, last - offset, *views))
+                    found.append(Fragment(name, first - offset, last - offset, *views))
         return found
 
     def updated(self) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training with 8-bit floats: scales that follow the largest magnitudes of earlier passes (delayed), of the tensor itself
-(current), or of blocks of 128 elements (blocks), and linear layers whose three products have 8-bit operands.
+"""Training with 8-bit floats: scales that follow the largest magnitudes of earlier passes (delayed), of the tensor
+itself (current), or of blocks of 128 elements (blocks), and linear layers whose three products have 8-bit operands.
 
     layer = bk.fp8.Linear("delayed")
     y, saved = layer.forward(x, weight)

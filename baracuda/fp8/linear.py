@@ -4,12 +4,12 @@
     recipe   scales                                       activations, weights   gradients
     delayed  of earlier passes, one for each tensor       e4m3                   e5m2, or gradient_format
     current  of the tensor itself                         e4m3                   e5m2, or gradient_format
-    blocks   1 x 128 of activations and gradients, and    e4m3                   e4m3
+    blocks   1 x 128 of activations and gradients,        e4m3                   e4m3
              128 x 128 of weights (DeepSeek-V3, 2024)
 
-y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan. Operands of two
-formats, e5m2 gradients beside e4m3, have no such kernel: their codes are widened, which is exact, and multiplied as the
-dtype of x (f32 for f16).
+y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan. Operands
+of two formats, e5m2 gradients beside e4m3, have no such kernel: their codes are widened, which is exact, and multiplied
+as the dtype of x (f32 for f16).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ history_len passes give, and its own largest magnitude is noted for the next one
     cast    y = fp8(x scale), to nearest, ties to even, saturated;  history[0] = max(history[0], max |x|)
     update  A = max(history);  scale = MAX / A / 2^margin;  the history moves by one pass
 
-MAX is 448 for e4m3 and 57344 for e5m2. NaN does not count for the maximum; a history of zeros gives the scale 1, an infinite
-one that of MAX. The window slides: a magnitude counts for the next history_len passes, not for one. Everything stays on the
-device, so that graphs capture casts and updates.
+MAX is 448 for e4m3 and 57344 for e5m2. NaN does not count for the maximum; a history of zeros gives the scale 1, an
+infinite one that of MAX. The window slides: a magnitude counts for the next history_len passes, not for one. Everything
+stays on the device, so that graphs capture casts and updates.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from baracuda import functions, memory
 from baracuda._arrays.shaping import reshaped
 from baracuda._call.scalars import as_integer
 from baracuda._library.loader import Library, default_library
+from baracuda.distributed.streams import functions_on
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.tensor import TensorRef, tensor
@@ -34,8 +35,8 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class Fp8Recipe:
-    """The state of one tensor's casts. `algorithm` is "max" of the history or "most_recent" pass; with a communicator, the
-    history is the maximum over its ranks, which all update together.
+    """The state of one tensor's casts. `algorithm` is "max" of the history or "most_recent" pass; with a communicator,
+    the history is the maximum over its ranks, which all update together.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class Fp8CastPlan:
     def run(self, stream: object, x: Any, y: Any, recipe: Fp8Recipe) -> None:
         """x of f32, f16 or bf16 into the bytes y, as many."""
         source, target = _equal(x, "x", y, "y")
-        recipe.cast(source, out=target.view(recipe.dtype))
+        with functions_on(stream, is_cuda=recipe.library.backend == "cuda"):
+            recipe.cast(source, out=target.view(recipe.dtype))
 
 
 class Fp8DequantPlan:
@@ -114,7 +116,8 @@ class Fp8DequantPlan:
 
     def run(self, stream: object, x: Any, y: Any, recipe: Fp8Recipe) -> None:
         source, target = _equal(x, "x", y, "y")
-        recipe.dequantize(source.view(recipe.dtype), out=target)
+        with functions_on(stream, is_cuda=recipe.library.backend == "cuda"):
+            recipe.dequantize(source.view(recipe.dtype), out=target)
 
 
 def _equal(x: Any, x_name: str, y: Any, y_name: str) -> tuple[TensorRef, TensorRef]:

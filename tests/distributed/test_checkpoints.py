@@ -99,7 +99,7 @@ def test_damage_is_found(tmp_path):
     assert sharded.load(tmp_path).step == 2
     index = tmp_path / "step-00000002" / "rank-00000.json"
     index.write_text(json.dumps(json.loads(index.read_text())[:1]))
-    with pytest.raises(CheckpointError, match="no whole checkpoint.*damaged"):
+    with pytest.raises(CheckpointError, match=r"no whole checkpoint.*damaged"):
         sharded.load(tmp_path)
 
 
