@@ -48,7 +48,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> int:
     """The status of the first process that failed, or 0."""
     end = float("inf")
     failed = 0
-    while any(process.poll() is None for process in processes):
+    while None in [process.poll() for process in processes]:
         found = [process.returncode for process in processes if process.returncode]
         if found and not failed:
             failed, end = found[0], time.monotonic() + grace

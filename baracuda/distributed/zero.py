@@ -74,7 +74,6 @@ class ShardedParameters:
     def __init__(
         self, comm: Communicator, units: Sequence[Mapping[str, tuple[int, ...]]], dtype: ElementKind, library: Library,
         *, stage: int = 0, kept: Sequence[int] = (0,),
-        stage: int = 0, kept: Sequence[int] = (0,),
     ) -> None:  # fmt: skip
         self.comm, self.dtype, self.library, self.stage = comm, dtype, library, stage
         self.units = [_Unit(shapes, comm.size) for shapes in units]

@@ -170,7 +170,7 @@ def test_all_reduce(size):
         (op, dtype, count)
         for dtype in (*FLOATS, "f16", "bf16", *INTEGERS)
         for op in REDUCTIONS
-        if op != "avg" or dtype not in INTEGERS
+        if (op != "avg" or dtype not in INTEGERS) and (op == "sum" or dtype in ("f32", "bf16", "i8", "u32"))
         for count in LENGTHS
         if count < 10_000 or (op, dtype) in with_long
     ]

@@ -68,12 +68,12 @@ def raised_again(comm):
 def late(comm):
     comm.barrier()
     if comm.rank == 0:
-        time.sleep(1.5)
+        time.sleep(0.8)
     start = time.monotonic()
     try:
         comm.all_reduce(np.zeros(10))
     except RankTimeoutError as error:
-        return error.ranks, time.monotonic() - start < 1.4
+        return error.ranks, time.monotonic() - start < 0.7
 
 
 def gives_up(comm):
@@ -139,7 +139,7 @@ def test_a_rank_that_dies(when):
 
 
 def test_a_rank_that_is_late():
-    found = ranks.run(3, late, timeout=0.7)
+    found = ranks.run(3, late, timeout=0.4)
     assert [each[0] for each in found] == [(0,)] * 3
     assert all(is_soon for _, is_soon in found)
 
