@@ -17,6 +17,9 @@ class DistributedError(BaracudaError, RuntimeError):
         super().__init__(text, **options)
         self.ranks = ranks
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text, self.ranks), self.__dict__
+
 
 class RendezvousError(DistributedError):
     """The ranks did not find each other, or disagree about their number."""

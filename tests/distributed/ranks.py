@@ -18,6 +18,9 @@ import traceback
 import baracuda as bk
 
 CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(
+    ["baracuda.demo.train", "distributed.ranks", "distributed.layers", "distributed.training"]
+)
 LIMIT = 60.0  # seconds for one function
 
 
@@ -52,6 +55,9 @@ class Ranks:
                 found.append(pipe.recv() if pipe.poll(LIMIT) else Failed("no answer"))
             except EOFError:
                 found.append(Failed("died"))
+            except Exception:  # an answer that cannot be read: the pipes of the others have answers left
+                self.end()
+                raise
         if any(isinstance(each, Failed) for each in found):
             self.end()
         return found
