@@ -23,7 +23,9 @@ from baracuda.errors import InvalidProblemError
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Sizes of a transformer of Llama's kind, with a tied embedding; `tokens` of a step and of a text."""
+    """Sizes of a transformer of Llama's kind, with a tied embedding, and of a step: `batch` texts of `length` tokens, of
+    which a rank has `micro` in its memory at a time, and accumulates gradients; 0 is all of its texts.
+    """
 
     vocabulary: int
     layers: int
@@ -32,7 +34,8 @@ class Model:
     kv_heads: int
     hidden: int
     length: int
-    batch: int  # texts of a step
+    batch: int
+    micro: int = 0
     bytes_of_value: int = 2
     bytes_of_states: int = 12  # of the optimiser for each parameter: a master weight and two moments
 
@@ -51,6 +54,10 @@ class Model:
     @property
     def parameters(self) -> int:
         return self.layers * self.layer_parameters + self.end_parameters
+
+    def accumulations(self, data: int) -> int:
+        """Batches of a step."""
+        return self.batch // data // self.micro if self.micro else 1
 
     @property
     def operations(self) -> float:
@@ -100,7 +107,8 @@ def sent_bytes(model: Model, layout: Layout) -> dict[str, float]:
     replicas = layout.data * layout.context
     reduce = 2 * _share(layout.tensor) * activation
     found = {"tensor": reduce * (4 * model.layers + 2), "context": 0.0, "replicas": 0.0}
-    passes = {0: 2.0, 1: 2.0, 2: 2.0, 3: 3.0}[layout.zero]
+    batches = model.accumulations(layout.data)
+    passes = {0: 2, 1: 2, 2: batches + 1, 3: 3 * batches}[layout.zero]
     found["replicas"] = passes * _share(replicas) * local * size
     kv = float(2 * tokens * model.kv_width // layout.tensor)
     if layout.context > 1:
@@ -117,7 +125,8 @@ def memory_bytes(model: Model, layout: Layout) -> float:
     values = local * size / replicas + buffers if layout.zero == 3 else local * size
     gradients = local * size / replicas + buffers if layout.zero >= 2 else local * size
     states = local * model.bytes_of_states / (replicas if layout.zero else 1)
-    tokens = model.batch // layout.data * (model.length // layout.context)
+    texts = model.batch // layout.data // model.accumulations(layout.data)
+    tokens = texts * (model.length // layout.context)
     divided = 2 * model.width + 2 * model.kv_width + 3 * model.hidden
     activations = tokens * size * model.layers * (4 * model.width + divided / layout.tensor)
     return values + gradients + states + activations
@@ -128,7 +137,7 @@ def cost(model: Model, machine: Machine, layout: Layout) -> Cost:
     for name, count, by in (
         ("heads", model.heads, layout.tensor), ("kv_heads", model.kv_heads, layout.tensor),
         ("hidden", model.hidden, layout.tensor), ("vocabulary", model.vocabulary, layout.tensor),
-        ("batch", model.batch, layout.data), ("length", model.length, 2 * layout.context),
+        ("batch", model.batch, layout.data * (model.micro or 1)), ("length", model.length, 2 * layout.context),
     ):  # fmt: skip
         if count % by:
             raise InvalidProblemError(f"{name} is {count}, which {by} does not divide")

@@ -8,7 +8,7 @@ from baracuda.distributed import cost
 from baracuda.distributed.mesh import Layout, Mesh
 from distributed import ranks, training
 
-MODEL = cost.Model(32768, 18, 2048, 16, 4, 6656, length=2048, batch=1024)
+MODEL = cost.Model(32768, 18, 2048, 16, 4, 6656, length=2048, batch=1024, micro=1)
 MACHINE = cost.Machine(rate=4e14, memory=80 * 2**30, bandwidth=3.5e11, host_bandwidth=4e10)
 
 
