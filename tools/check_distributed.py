@@ -340,9 +340,7 @@ def main():
     if options.of_rank:
         return of_rank(options.of_rank)
     count, backend = options.gpus or options.ranks, "cuda" if options.gpus else "cpu"
-    names = [
-        name for name in CHECKS if options.k in name and (" of " not in name or name.endswith(f" of {count}"))
-    ]
+    names = [name for name in CHECKS if options.k in name and (" of " not in name or name.endswith(f" of {count}"))]
     status = start(names, count, backend) if names else 0
     for name in [name for name in FAULTS if options.k in name]:
         status = start([name], count, backend) or status

@@ -23,8 +23,8 @@ from baracuda.errors import InvalidProblemError
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """Sizes of a transformer of Llama's kind, with a tied embedding, and of a step: `batch` texts of `length` tokens, of
-    which a rank has `micro` in its memory at a time, and accumulates gradients; 0 is all of its texts.
+    """Sizes of a transformer of Llama's kind, with a tied embedding, and of a step: `batch` texts of `length` tokens,
+    of which a rank has `micro` in its memory at a time, and accumulates gradients; 0 is all of its texts.
     """
 
     vocabulary: int
@@ -93,8 +93,8 @@ class Cost:
     def __str__(self) -> str:
         at = self.layout
         return (
-            f"data {at.data:4} context {at.context:3} tensor {at.tensor:2} zero {at.zero}: {1e3 * self.seconds:9.1f} ms, "
-            f"{100 * self.efficiency:3.0f} % of linear, {self.memory / 2**30:6.1f} GiB"
+            f"data {at.data:4} context {at.context:3} tensor {at.tensor:2} zero {at.zero}: "
+            f"{1e3 * self.seconds:9.1f} ms, {100 * self.efficiency:3.0f} % of linear, {self.memory / 2**30:6.1f} GiB"
         )
 
 

@@ -62,6 +62,7 @@ class NcclEngine:
         self._scratch: list[TensorRef] = []  # all that were made: graphs may use the smaller ones
         self._closing = threading.Event()
         self._abort_lock = threading.Lock()
+        self._device = _current_device()
         if isinstance(control, SegmentControl) and is_owner:
             threading.Thread(target=self._watch, daemon=True, name="baracuda nccl").start()
 
@@ -281,7 +282,7 @@ class NcclEngine:
         return None
 
     def _watch(self) -> None:
-        memory.runtime_result(memory.cuda_runtime().cudaSetDevice(_current_device()), "cudaSetDevice")
+        memory.runtime_result(memory.cuda_runtime().cudaSetDevice(self._device), "cudaSetDevice")
         while not self._closing.wait(_LOOK):
             if (reason := self._reason()) is not None:
                 self._abort(reason)

@@ -30,6 +30,7 @@ import baracuda as bk
 
 SIZES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23, 1 << 26, 1 << 29)
 TRIALS, CALLS = 7, 20
+LEGACY_STREAM = 1  # cudaStreamLegacy, PyTorch's default stream
 SHARE = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1.0, "ring": lambda n: 1.0}
 
 
@@ -119,7 +120,7 @@ def of_rank(sizes: list[int], path: str) -> None:
                 graph = graph_of(call)
                 row["graph"] = seconds(graph, comm, None, 1) / CALLS
             if name in theirs:
-                stream = torch.cuda.current_stream().cuda_stream if is_cuda else None
+                stream = torch.cuda.current_stream().cuda_stream or LEGACY_STREAM if is_cuda else None
                 row["torch"] = seconds(theirs[name], comm, stream, few)
             if is_cuda and name == "all_reduce":
                 comm.engine.deterministic = True
