@@ -101,14 +101,14 @@ def forward(p: Parameters, b: Buffers, tokens: bk.TensorRef, dropout: Dropout | 
         w = p.layer(number)
         out = (layer.h, layer.x, layer.rms)
         bk.add_rms_norm_forward(b.branch, before, w["attention_norm"], eps=EPS, out=out)
-        attention(p, b, layer, w)
+        attention(p, b, layer, w, number)
         if dropout:
             dropout.forward(b.branch, 2 * number)
         out = (layer.mlp_h, layer.mlp_x, layer.mlp_rms)
         bk.add_rms_norm_forward(b.branch, layer.x, w["mlp_norm"], eps=EPS, out=out)
-        bk.linear(layer.mlp_h, w["up"], out=layer.up)
+        p.products.forward((number, "up"), layer.mlp_h, w["up"], layer.up)
         bk.swiglu(layer.up, out=layer.gated)
-        bk.linear(layer.gated, w["down"], out=b.branch)
+        p.products.forward((number, "down"), layer.gated, w["down"], b.branch)
         p.ranks.add_up(b.branch)
         if dropout:
             dropout.forward(b.branch, 2 * number + 1)
@@ -117,15 +117,15 @@ def forward(p: Parameters, b: Buffers, tokens: bk.TensorRef, dropout: Dropout | 
     return b.h
 
 
-def attention(p: Parameters, b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef]) -> None:
+def attention(p: Parameters, b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef], number: int) -> None:
     """The attention of a layer, into b.branch. The last query sees the last key."""
     for name, out in (("q", layer.q), ("k", layer.k), ("v", layer.v)):
-        bk.linear(layer.h, w[name], out=flat(out))
+        p.products.forward((number, name), layer.h, w[name], flat(out))
     for x in (layer.q, layer.k):
         bk.rope_apply_thd_half(x, b.cos, b.sin, out=x)
     q, y = (x.reshape(b.batch, b.length, *x.shape[1:]) for x in (layer.q, layer.attended))
     p.ranks.attention(q, layer.keys, layer.values, y, layer.lse)
-    bk.linear(flat(layer.attended), w["o"], out=b.branch)
+    p.products.forward((number, "o"), flat(layer.attended), w["o"], b.branch)
     p.ranks.add_up(b.branch)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import baracuda as bk
+from baracuda.demo.products import Fp8Products, Products
 from baracuda.demo.ranks import Alone, Ranks
 from baracuda.distributed.mesh import Mesh, Split
 
@@ -68,10 +69,11 @@ class Parameters:
 
     def __init__(
         self, config: Config, dtype: bk.ElementKind, library: bk.Library, *, has_gradients: bool = False,
-        mesh: Mesh | None = None,
+        mesh: Mesh | None = None, fp8: str | None = None,
     ) -> None:  # fmt: skip
         self.config, self.dtype, self.library = config, dtype, library
         self.statistics = bk.f64 if dtype is bk.f64 else bk.f32  # dtype of what norms and attention save
+        self.products = Products() if fp8 is None else Fp8Products(fp8, library)
         self.ranks = Alone() if mesh is None else Ranks(mesh, config.splits(), config.shapes(), dtype, library)
         self.heads, self.kv_heads, self.hidden = (
             self.ranks.share(name, getattr(config, name)) for name in ("heads", "kv_heads", "hidden")

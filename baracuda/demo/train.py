@@ -34,6 +34,7 @@ from baracuda.demo.training import Evaluator, Schedule, Trainer
 from baracuda.demo.trigram import Trigram
 from baracuda.distributed import launch
 from baracuda.distributed.mesh import Layout, Mesh
+from baracuda.fp8.linear import RECIPES
 
 Array = np.ndarray[Any, Any]
 # Options that replace members of Schedule.
@@ -147,6 +148,7 @@ def sample(p: Parameters, tokenizer: Tokenizer, options: argparse.Namespace, see
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m baracuda.demo train", description="Train a language model.")
     parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--fp8", choices=RECIPES, help="products of layers with 8-bit operands, by a recipe for scales")
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     group = parser.add_argument_group("schedule, where it shall differ from that of the size")
     group.add_argument("--steps", type=positive)
@@ -232,7 +234,7 @@ def run(options: argparse.Namespace, library: bk.Library, mesh: Mesh | None) -> 
     config = dataclasses.replace(size.config, vocabulary=len(data.tokenizer))
     changes = {name: getattr(options, name) for name in CHANGES if getattr(options, name) is not None}
     schedule = resumed.schedule if resumed else dataclasses.replace(size.schedule, **changes)
-    p = Parameters(config, size.dtype, library, has_gradients=True, mesh=mesh)
+    p = Parameters(config, size.dtype, library, has_gradients=True, mesh=mesh, fp8=options.fp8)
     p.initialise(schedule.seed)
     trainer = Trainer(p, schedule, data.train)
     losses: list[float] = []

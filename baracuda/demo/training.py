@@ -219,6 +219,7 @@ class Trainer:
         norm = self.updated.norm(self.batches) if self.p.ranks.mesh is not None else None
         self.optimizer.step(self._gradients, grad_scale=self.batches, norm=norm)
         self.p.ranks.publish()
+        self.p.products.update()
 
 
 class Evaluator:
