@@ -23,6 +23,8 @@ _RULE_PARAMETERS = {
     "interpolate": ("resample_mode", "antialias"), "grid_sample": ("sample_mode", "padding_mode"),
     "affine_grid": ("dims", "align_corners"), "named": ("theta", "height", "width"),
     "pixel_shuffle": ("n", "c", "h", "w", "r"),
+    "fourier_convolution": ("fourier_axes", "starts"), "cosine": ("fourier_axis", "kind"),
+    "fourier": ("fourier_axes", "input_shape"),
     "dropout": ("shared", "is_alpha"), "multinomial": ("seed", "cdf"), "random": ("seed", "state"),
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
