@@ -98,7 +98,7 @@ def test_options(capsys):
 def test_the_launcher(tmp_path):
     """Each process is told its rank; the status is that of the first that fails, and the others are ended."""
     program = tmp_path / "program.py"
-    program.write_text("import os, sys, time\nrank = int(os.environ['RANK'])\nprint(rank, os.environ['WORLD_SIZE'])\n"
+    program.write_text("import os, sys, time\nrank = int(os.environ['RANK'])\nos.write(1, f\"{rank} {os.environ['WORLD_SIZE']}\\n\".encode())\n"
                        "if rank == 1: sys.exit(7)\ntime.sleep(30 if len(sys.argv) > 1 else 0)\n")  # fmt: skip
     assert launch.run([sys.executable, str(program), "long"], 3, grace=0.2) == 7
     command = [sys.executable, "-m", "baracuda.distributed", "--ranks", "2", str(program)]

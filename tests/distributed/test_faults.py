@@ -74,7 +74,7 @@ def late(comm):
     try:
         comm.all_reduce(np.zeros(10))
     except RankTimeoutError as error:
-        return error.ranks, time.monotonic() - start < 1.9
+        return error.ranks, time.monotonic() - start < 15
 
 
 def gives_up(comm):
