@@ -26,6 +26,16 @@ from distributed import ranks, training
 TRAINING = pytest.mark.needs_ops("attention_f32", "gemm_dense_f32", "optim_adam_f32", "sample_tokens_f32")
 
 
+PROGRAM = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+os.write(1, f"{rank} {os.environ['WORLD_SIZE']}\\n".encode())  # at once: the ranks share the pipe
+if rank == 1:
+    sys.exit(7)
+time.sleep(30 if len(sys.argv) > 1 else 0)
+"""
+
+
 def small_sizes():
     config = dataclasses.replace(training.CONFIG, vocabulary=256)
     schedule = Schedule(steps=30, batch=8, length=16, rate=0.02, warmup=5)
@@ -98,8 +108,7 @@ def test_options(capsys):
 def test_the_launcher(tmp_path):
     """Each process is told its rank; the status is that of the first that fails, and the others are ended."""
     program = tmp_path / "program.py"
-    program.write_text("import os, sys, time\nrank = int(os.environ['RANK'])\nos.write(1, f\"{rank} {os.environ['WORLD_SIZE']}\\n\".encode())\n"
-                       "if rank == 1: sys.exit(7)\ntime.sleep(30 if len(sys.argv) > 1 else 0)\n")  # fmt: skip
+    program.write_text(PROGRAM)
     assert launch.run([sys.executable, str(program), "long"], 3, grace=0.2) == 7
     command = [sys.executable, "-m", "baracuda.distributed", "--ranks", "2", str(program)]
     root = pathlib.Path(bk.__file__).parents[1]
