@@ -18,6 +18,11 @@ from distributed import ranks, training
 LAYOUTS = [
     {"data": 2, "zero": 3}, {"tensor": 2}, {"data": 2, "tensor": 2, "zero": 1}, {"context": 2, "zero": 2},
 ]  # fmt: skip
+pytestmark = pytest.mark.needs_ops(
+    "add_rms_norm_f32", "attention_f32", "merge_attention_states_f32", "binary_add_f32", "cast_f32_bf16", "fill_f32",
+    "embedding_i64idx_f32", "gated_swiglu_f32", "gemm_dense_f32", "loss_flce_per_row_f32", "optim_adam_f32",
+    "rope_apply_thd_half_f32", "reduce_logsumexp_f32", "random_advance",
+)  # fmt: skip
 
 
 def size_of(layout):

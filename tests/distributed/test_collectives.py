@@ -304,6 +304,7 @@ def test_views():
     assert ranks.run(3, on_views) == [([[6.0, 6.0]] * 2, True)] * 3
 
 
+@pytest.mark.needs_ops("binary_add_f32", "binary_mul_f32")
 def test_graphs_replay_collectives():
     assert ranks.run(2, in_a_graph) == [[[4.0] * 4, [6.0] * 4]] * 2
 

@@ -12,6 +12,12 @@ LAYOUTS = [
     {"data": 2, "context": 2, "zero": 2},
 ]  # fmt: skip
 
+pytestmark = pytest.mark.needs_ops(
+    "add_rms_norm_f32", "attention_f32", "merge_attention_states_f32", "binary_add_f32", "cast_f32_bf16", "fill_f32",
+    "embedding_i64idx_f32", "gated_swiglu_f32", "gemm_dense_f32", "loss_flce_per_row_f32", "optim_adam_f32",
+    "rope_apply_thd_half_f32", "reduce_logsumexp_f32", "random_advance",
+)  # fmt: skip
+
 
 def name_of(layout):
     return "-".join([f"{key}{value}" for key, value in layout.items()])
