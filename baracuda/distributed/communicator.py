@@ -22,8 +22,8 @@ from baracuda._call import checking
 from baracuda._library.loader import Library
 from baracuda.distributed.arguments import Operand, counts_of, flat, output, rank_of
 from baracuda.distributed.control import Control, Record, agree, refuse
+from baracuda.distributed.engines.reductions import check_reduction
 from baracuda.distributed.errors import DistributedError, MismatchError
-from baracuda.distributed.reductions import check_reduction
 from baracuda.errors import BaracudaError, InvalidProblemError
 from baracuda.tensor import TensorRef
 

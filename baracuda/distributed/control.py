@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from baracuda.distributed.channels import Channels
+from baracuda.distributed.engines.channels import Channels
+from baracuda.distributed.engines.segment import Segment
 from baracuda.distributed.errors import DistributedError, MismatchError, RankTimeoutError
-from baracuda.distributed.segment import Segment
 from baracuda.distributed.store import Store
 
 Record = dict[str, Any]

@@ -14,11 +14,11 @@ from baracuda import memory
 from baracuda._library.loader import Library, default_library, load
 from baracuda.distributed.communicator import Communicator
 from baracuda.distributed.control import Control, Record, SegmentControl, StoreControl, agree, host_name
+from baracuda.distributed.engines.host import HostEngine
+from baracuda.distributed.engines.segment import Segment, make_file, segment_bytes
+from baracuda.distributed.engines.solo import SoloControl, SoloEngine
 from baracuda.distributed.environment import World, timeout_of, world_of
 from baracuda.distributed.errors import RankTimeoutError, RendezvousError
-from baracuda.distributed.host import HostEngine
-from baracuda.distributed.segment import Segment, make_file, segment_bytes
-from baracuda.distributed.solo import SoloControl, SoloEngine
 from baracuda.distributed.store import Store, open_store
 from baracuda.errors import InternalError, InvalidProblemError, UnsupportedError
 
@@ -87,7 +87,7 @@ def from_nccl(
     """A communicator on an ncclComm_t of someone else, such as torch.distributed's, which stays theirs. Calls are not
     compared across ranks, and the communicator cannot be split.
     """
-    from baracuda.distributed.nccl import NcclEngine
+    from baracuda.distributed.engines.nccl import NcclEngine
 
     library = library or default_library()
     if library.backend != "cuda":
@@ -150,7 +150,7 @@ def _group(
             segment = Segment(path, 0, size, slot, channel, options.timeout, create=True)
         unique = ""
         if size > 1 and is_leader and backend == "cuda":
-            from baracuda.distributed.nccl import unique_id
+            from baracuda.distributed.engines.nccl import unique_id
 
             unique = unique_id(options.library).hex()
         record: Record = {"path": path, "nccl": unique}
@@ -186,7 +186,7 @@ def _group(
         assert segment is not None
         engine = HostEngine(segment)
     else:
-        from baracuda.distributed.nccl import NcclEngine
+        from baracuda.distributed.engines.nccl import NcclEngine
 
         identity = bytes.fromhex(paths[order[0]]["nccl"])
         engine = NcclEngine.created(

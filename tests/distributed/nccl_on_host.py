@@ -12,14 +12,14 @@ import types
 import numpy as np
 
 import baracuda as bk
-from baracuda.distributed.nccl_library import _SIGNATURES, DTYPES, OPS
+from baracuda.distributed.engines.nccl_library import _SIGNATURES, DTYPES, OPS
 
 ELEMENTS = {number: kind for kind, number in reversed(DTYPES.items()) if kind is not bk.bool_}
 NAMES = {number: name for name, number in OPS.items()}
 
 
 class HostNccl:
-    """Stands for baracuda.distributed.nccl_library.Nccl, for the rank of a host engine."""
+    """Stands for baracuda.distributed.engines.nccl_library.Nccl, for the rank of a host engine."""
 
     def __init__(self, engine):
         self.engine, self.depth, self.waiting, self.calls = engine, 0, [], []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda.distributed.reductions import REDUCTIONS
+from baracuda.distributed.engines.reductions import REDUCTIONS
 from baracuda.dtypes import bf16_from_f32, f32_from_bf16
 from distributed import ranks
 

@@ -10,8 +10,8 @@ import pytest
 
 import baracuda as bk
 from baracuda import memory
-from baracuda.distributed import nccl_library
-from baracuda.distributed.nccl import NcclEngine
+from baracuda.distributed.engines import nccl_library
+from baracuda.distributed.engines.nccl import NcclEngine
 from distributed import nccl_on_host, ranks
 from distributed.nccl_on_host import HostNccl, values
 

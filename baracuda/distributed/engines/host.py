@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from baracuda.distributed.channels import Channels, Transfer
-from baracuda.distributed.reductions import reduce_parts
-from baracuda.distributed.segment import Segment
+from baracuda.distributed.engines.channels import Channels, Transfer
+from baracuda.distributed.engines.reductions import reduce_parts
+from baracuda.distributed.engines.segment import Segment
 from baracuda.memory import _host_bytes
 from baracuda.tensor import TensorRef
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from baracuda.distributed.engines.segment import Segment
 from baracuda.distributed.errors import MismatchError
-from baracuda.distributed.segment import Segment
 
 Array = np.ndarray[Any, Any]
 _HEADER = (

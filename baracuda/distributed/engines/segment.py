@@ -2,7 +2,7 @@
 """A file in shared memory, by which the ranks of a group on one host agree on calls and exchange bytes.
 
 Layout: 128 KiB for each rank, with its counter of rounds, its error and its two records; then the slots of the ranks,
-two each; then the channels (baracuda.distributed.channels).
+two each; then the channels (baracuda.distributed.engines.channels).
 
 A round k is: each rank writes its record and its slot of phase k % 2, sets its counter to k, and waits until all
 counters have reached k. It then reads the records and slots of all ranks. A rank sets its counter to k + 1 after it has
@@ -212,7 +212,7 @@ class Segment:
 
 
 def segment_bytes(size: int, slot_bytes: int, channel_bytes: int) -> int:
-    from baracuda.distributed.channels import channels_bytes
+    from baracuda.distributed.engines.channels import channels_bytes
 
     return PAGE * size + 2 * size * slot_bytes + channels_bytes(size, channel_bytes)
 

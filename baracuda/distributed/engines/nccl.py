@@ -24,8 +24,8 @@ from baracuda import memory
 from baracuda._library.loader import Library
 from baracuda.distributed.arguments import flat
 from baracuda.distributed.control import Control, SegmentControl
+from baracuda.distributed.engines.nccl_library import BYTES, DTYPES, OPS, Nccl, UniqueId, nccl
 from baracuda.distributed.errors import DistributedError, NcclError, RankFailedError, RankTimeoutError
-from baracuda.distributed.nccl_library import BYTES, DTYPES, OPS, Nccl, UniqueId, nccl
 from baracuda.distributed.streams import functions_on
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
