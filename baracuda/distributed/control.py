@@ -7,6 +7,7 @@ On one host the records go through shared memory, in microseconds; between hosts
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -130,9 +131,9 @@ def _encoded(record: Record) -> bytes:
 
 
 def host_name() -> str:
-    """The same for processes that share memory."""
+    """The same for processes that share memory: of one kernel, and of one namespace of process ids."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
-            return f"{socket.gethostname()} {file.read().strip()}"
+            return f"{socket.gethostname()} {file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return socket.gethostname()

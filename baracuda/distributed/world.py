@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
 import functools
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +15,7 @@ from baracuda._library.loader import Library, default_library, load
 from baracuda.distributed.communicator import Communicator
 from baracuda.distributed.control import Control, Record, SegmentControl, StoreControl, agree, host_name
 from baracuda.distributed.engines.host import HostEngine
-from baracuda.distributed.engines.segment import Segment, make_file, segment_bytes
+from baracuda.distributed.engines.segment import Address, Segment, address_of, make_file, segment_bytes
 from baracuda.distributed.engines.solo import SoloControl, SoloEngine
 from baracuda.distributed.environment import World, timeout_of, world_of
 from baracuda.distributed.errors import RankTimeoutError, RendezvousError
@@ -144,29 +144,29 @@ def _group(
     if size > 16:
         slot, channel = slot // 4, max(channel // size // 64 * 64, 64)
     segment: Segment | None = None
-    path = make_file(segment_bytes(size, slot, channel)) if shares and is_leader else ""
-    try:
-        if path:
-            segment = Segment(path, 0, size, slot, channel, options.timeout, create=True)
+    with contextlib.ExitStack() as until_attached:
+        address: Address | None = None
+        failure = ""
+        if shares and is_leader:
+            try:
+                address = address_of(until_attached.enter_context(make_file(segment_bytes(size, slot, channel))))
+                segment = Segment(address, 0, size, slot, channel, options.timeout)
+            except (OSError, InternalError) as error:
+                failure = str(error)
         unique = ""
         if size > 1 and is_leader and backend == "cuda":
             from baracuda.distributed.engines.nccl import unique_id
 
             unique = unique_id(options.library).hex()
-        record: Record = {"path": path, "nccl": unique}
-        paths = agree(control, "init", record, own=("path", "nccl"))
-        failure = ""
-        if shares and not is_leader:
+        record: Record = {"address": address, "nccl": unique}
+        found = agree(control, "init", record, own=("address", "nccl"))
+        address = found[order[0]]["address"] if shares else None
+        if address is not None and not is_leader:
             try:
-                segment = Segment(
-                    paths[order[0]]["path"], rank, size, slot, channel, options.timeout, create=False
-                )  # fmt: skip
+                segment = Segment(address, rank, size, slot, channel, options.timeout)
             except InternalError as error:
                 failure = str(error)
         attached = agree(control, "init", {"failure": failure}, own=("failure",))
-    finally:
-        if path:
-            os.unlink(path)
     failures = tuple(r for r, each in enumerate(attached) if each["failure"])
     if failures:
         raise RendezvousError(f"rank {failures[0]}: {attached[failures[0]]['failure']}", failures)
@@ -188,7 +188,7 @@ def _group(
     else:
         from baracuda.distributed.engines.nccl import NcclEngine
 
-        identity = bytes.fromhex(paths[order[0]]["nccl"])
+        identity = bytes.fromhex(found[order[0]]["nccl"])
         engine = NcclEngine.created(
             identity, rank, size, options.timeout, options.library, options.deterministic, inner
         )

@@ -10,7 +10,8 @@ read, so that a slot is written again, in round k + 2, when all ranks have read 
 ever falls.
 
 A waiting rank looks at the errors of the others and, by the lock that each rank holds on a byte of the file, whether
-they live. The file is unlinked once all ranks have opened it, so that nothing is left of a run that is killed.
+they live. The file has no name: ranks open it by its descriptor in the process that made it, so that nothing is left of
+a run that is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from baracuda.distributed.errors import DistributedError, RankFailedError, RankT
 from baracuda.errors import InternalError, InvalidProblemError
 
 Array = np.ndarray[Any, Any]
+Address = tuple[str, int, int]  # path, device and inode: descriptors are used again
 PAGE = 1 << 17  # bytes of a rank
 RECORD_BYTES = (PAGE >> 1) - 4096
 _RECORDS = PAGE - 2 * RECORD_BYTES  # offset of two records
@@ -46,22 +48,25 @@ _LOOK = 0.05  # seconds between looks at the other ranks
 
 
 class Segment:
-    """Rank `rank` of `size` in the file at `path`; create=True makes the file, of rank 0."""
+    """Rank `rank` of `size` in a file at `address`, to which rank 0 gives its size."""
 
     def __init__(
-        self, path: str, rank: int, size: int, slot_bytes: int, channel_bytes: int, timeout: float, *, create: bool
+        self, address: Address, rank: int, size: int, slot_bytes: int, channel_bytes: int, timeout: float
     ) -> None:
-        self.path, self.rank, self.size, self.timeout = path, rank, size, timeout
+        self.rank, self.size, self.timeout = rank, size, timeout
         self.slot_bytes, self.channel_bytes = slot_bytes, channel_bytes
         self.channels_at = PAGE * size + 2 * size * slot_bytes
         total = segment_bytes(size, slot_bytes, channel_bytes)
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            if create:
+            self._file = os.open(address[0], os.O_RDWR | os.O_CLOEXEC)
+            if tuple(address) != _address(address[0], self._file):
+                os.close(self._file)
+                raise ValueError("the process that made it has closed it")
+            if rank == 0:
                 os.ftruncate(self._file, total)
             self._map = mmap.mmap(self._file, total)
         except (OSError, ValueError) as error:
-            raise InternalError(f"shared memory of {total} bytes at {path}: {error}") from error
+            raise InternalError(f"shared memory of {total} bytes at {address[0]}: {error}") from error
         self.bytes = np.frombuffer(self._map, np.uint8)
         words = self.bytes[: PAGE * size].view(np.uint64).reshape(size, PAGE // 8)
         self._counters, self._states = words[:, 0], words[:, 8]
@@ -198,11 +203,6 @@ class Segment:
 
     # --- the end ---
 
-    def unlink(self) -> None:
-        """Remove the name of the file; the memory is freed when the last rank ends."""
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
-
     def close(self) -> None:
         """Leave the group. Arrays that view the memory keep it mapped."""
         if self.error is None:
@@ -217,8 +217,8 @@ def segment_bytes(size: int, slot_bytes: int, channel_bytes: int) -> int:
     return PAGE * size + 2 * size * slot_bytes + channels_bytes(size, channel_bytes)
 
 
-def make_file(nbytes: int) -> str:
-    """The path of an empty file, in memory if there is enough of it, else in the folder of temporary files."""
+def make_file(nbytes: int) -> IO[bytes]:
+    """An empty file without a name, in memory if there is enough of it, else in the folder of temporary files."""
     folder = "/dev/shm"
     try:
         free = os.statvfs(folder)
@@ -226,9 +226,17 @@ def make_file(nbytes: int) -> str:
             folder = tempfile.gettempdir()
     except OSError:
         folder = tempfile.gettempdir()
-    file, path = tempfile.mkstemp(prefix="baracuda-", dir=folder)
-    os.close(file)
-    return path
+    return tempfile.TemporaryFile(prefix="baracuda-", dir=folder)
+
+
+def address_of(file: IO[bytes]) -> Address:
+    """By which processes of the same user open a file without a name while this process has it open."""
+    return _address(f"/proc/{os.getpid()}/fd/{file.fileno()}", file.fileno())
+
+
+def _address(path: str, file: int) -> Address:
+    found = os.fstat(file)
+    return path, found.st_dev, found.st_ino
 
 
 def _lock(kind: int, rank: int) -> bytes:
