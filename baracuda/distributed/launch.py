@@ -14,8 +14,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from baracuda.distributed.environment import RENDEZVOUS
 from baracuda.errors import InvalidProblemError
@@ -27,7 +28,7 @@ def run(command: Sequence[str], ranks: int, *, grace: float = 10.0, environment:
     """
     if ranks < 1:
         raise InvalidProblemError(f"ranks is {ranks}, must be >= 1")
-    with tempfile.TemporaryDirectory(prefix="baracuda-") as folder:
+    with _sigterm_raises(), tempfile.TemporaryDirectory(prefix="baracuda-") as folder:
         url = pathlib.Path(folder, "rendezvous").as_uri()
         threads = str(max(1, len(os.sched_getaffinity(0)) // ranks))
         processes = []
@@ -60,6 +61,19 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], grace: float) -> int:
     return 128 - failed if failed < 0 else failed
 
 
+@contextlib.contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM raises SystemExit, so that the ranks are ended, where signals are handled: in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m baracuda.distributed", description="Start a program once for each rank on this host."
@@ -69,7 +83,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
-    with contextlib.suppress(ValueError):  # in a thread
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     program = ["-m", options.program] if options.module else [options.program]
     return run([sys.executable, *program, *options.arguments], options.ranks)
