@@ -127,15 +127,6 @@ def splits(comm):
     )  # fmt: skip
 
 
-def arrays_of_frameworks(comm):
-    import torch
-
-    x = torch.full((3,), comm.rank + 1.0)
-    y = comm.all_reduce(x)
-    z = comm.all_gather(torch.ones(comm.rank + 1, 2, dtype=torch.bfloat16, requires_grad=True))
-    return type(y).__name__, y.tolist(), list(z.shape), str(z.dtype)
-
-
 def on_views(comm):
     x = bk.upload(np.full((2, 2), comm.rank + 1.0), bk.f32)
     y = comm.all_reduce(x)
@@ -307,11 +298,6 @@ def test_views():
 @pytest.mark.needs_ops("binary_add_f32", "binary_mul_f32")
 def test_graphs_replay_collectives():
     assert ranks.run(2, in_a_graph) == [[[4.0] * 4, [6.0] * 4]] * 2
-
-
-def test_torch_tensors():
-    pytest.importorskip("torch")
-    assert ranks.run(2, arrays_of_frameworks) == [("Tensor", [3.0] * 3, [3, 2], "torch.bfloat16")] * 2
 
 
 def test_one_rank_needs_no_others():

@@ -6,10 +6,12 @@ resume, and the launcher.
 import argparse
 import dataclasses
 import io
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import time
 from contextlib import redirect_stdout
 
 import numpy as np
@@ -116,3 +118,28 @@ def test_the_launcher(tmp_path):
     assert (result.returncode, sorted(result.stdout.split("\n"))) == (7, ["", "0 2", "1 2"])
     with pytest.raises(bk.InvalidProblemError, match="ranks is 0"):
         launch.run(["true"], 0)
+
+
+WAITING = """
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[1], os.environ["RANK"]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+def test_a_launcher_that_is_ended_ends_its_ranks(tmp_path):
+    program, folder = tmp_path / "program.py", tmp_path / "started"
+    program.write_text(WAITING)
+    folder.mkdir()
+    command = [sys.executable, "-m", "baracuda.distributed", "--ranks", "2", str(program), str(folder)]
+    with subprocess.Popen(command, cwd=pathlib.Path(bk.__file__).parents[1]) as launcher:
+        try:
+            while len(pids := [int(path.read_text() or 0) for path in folder.iterdir()]) < 2 or 0 in pids:
+                assert launcher.poll() is None
+                time.sleep(0.02)
+        finally:
+            launcher.terminate()
+        assert launcher.wait() == 143
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
