@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several GPUs, or several processes of the CPU: collectives and what training in parallel is made of.
 
-comm = bk.distributed.init()               # torchrun, mpirun, or python -m baracuda.distributed --ranks 4
-program.py comm.all_reduce(gradient, op="avg", out=gradient)
+    comm = bk.distributed.init()
+    comm.all_reduce(gradient, op="avg", out=gradient)
+
+is a program for torchrun, mpirun, or `python -m baracuda.distributed --ranks 4 program.py`.
 """
 
 from __future__ import annotations

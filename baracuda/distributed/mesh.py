@@ -19,10 +19,11 @@ Array = np.ndarray[Any, Any]
 class Layout:
     """How many ranks share what.
 
-    data     copies of the model, each with texts of its own context  ranks among which the tokens of a text are divided
-    (ring attention) tensor   ranks among which the matrices are divided (column- and row-parallel linear layers) zero
-    what the data x context copies of a parameter divide among them (Rajbhandari et al. 2020): 0 nothing, 1 states
-             of the optimiser, 2 gradients too, 3 parameters too
+    data     copies of the model, each with texts of its own
+    context  ranks among which the tokens of a text are divided (ring attention)
+    tensor   ranks among which the matrices are divided (column- and row-parallel linear layers)
+    zero     what the data x context copies of a parameter divide among them (Rajbhandari et al. 2020):
+             0 nothing, 1 states of the optimiser, 2 gradients too, 3 parameters too
     """
 
     data: int = 1

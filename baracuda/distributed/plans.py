@@ -2,9 +2,8 @@
 """The plans of the reference over several ranks: Megatron's linear layers and Adam with divided states.
 
 Buffers are contiguous views or arrays of exactly the lengths named; ranks are those of a communicator. y_full of a
-column- parallel layer is (batch, out), whatever the number of ranks, and features that the ranks do not divide are an
-error, not a panic. DistributedAdamStepPlan follows the documented protocol: each rank updates its shard of the
-parameters.
+column-parallel layer is (batch, out), whatever the number of ranks, and features that the ranks do not divide are an
+error. DistributedAdamStepPlan: each rank updates its shard of the parameters.
 """
 
 from __future__ import annotations

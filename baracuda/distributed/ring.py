@@ -6,9 +6,10 @@ here, and the results are merged by their log-sum-exp, in f32 and rounded once a
 and their gradients, in f32, go round once more; the gradients arrive where they belong after P steps.
 
 Layouts of the P ranks:
-    contiguous  rank r has tokens [r L / P, (r + 1) L / P) zigzag      the text in 2 P chunks, of which rank r has
-    chunks r and 2 P - 1 - r, so that causal attention costs each
-                rank the same: a step is the whole of the local causal attention, or half of a full one
+
+    contiguous  rank r has the tokens [r L / P, (r + 1) L / P)
+    zigzag      the text in 2 P chunks, of which rank r has the chunks r and 2 P - 1 - r, so that causal attention costs
+                each rank the same: a step is the whole of the local causal attention, or half of a full one
 
 Of packed texts (cu_seqlens) each is divided so. RingAttentionPlan runs the reference's three symbols instead.
 """

@@ -22,10 +22,8 @@ from baracuda.distributed.engines.segment import Segment
 from baracuda.distributed.errors import MismatchError
 
 Array = np.ndarray[Any, Any]
-_HEADER = (
-    256  # bytes: counters `posted`, `consumed` and `refused` on cache lines of their own, then the message's header
-)
-_MESSAGE = 192
+_HEADER = 256  # bytes: counters `posted`, `consumed` and `refused`, a cache line each, then the header of a message
+_MESSAGE = 192  # offset of that
 
 
 def channels_bytes(size: int, channel_bytes: int) -> int:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCCL's C functions, from a library that is opened at the first use: the one
-that the process has loaded already, the one that the system's loader finds, or that of PyPI's package.
+"""NCCL's C functions, from a library that is opened at the first use: the one that the process has loaded already, the
+one that the system's loader finds, or that of PyPI's package.
 """
 
 from __future__ import annotations
