@@ -89,7 +89,7 @@ def test_reductions(size, deterministic):
     assert ("ncclAllReduce" in found[0]) and "ncclSend" in found[0]  # integers, and what NCCL lacks
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, 3, 5])
 def test_moves(size):
     ranks.run(size, moves)
 
