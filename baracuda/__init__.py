@@ -136,6 +136,8 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import distributed as distributed
+    from baracuda import fp8 as fp8
     from baracuda import optim as optim
     from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
@@ -212,7 +214,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("fft", "optim", "random")  # that are attributes, as in NumPy
+_MODULES = ("distributed", "fft", "fp8", "optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 

@@ -4,7 +4,8 @@
 #
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
-# STAGES="tests large demo sanitizers bench" selects stages, FAILURES=N ends the suite after N failures, WORKERS=N sets the
+# STAGES="tests large demo ranks sanitizers bench" selects stages (ranks: collectives, layers and training on all GPUs, if there
+# are several), FAILURES=N ends the suite after N failures, WORKERS=N sets the
 # number of its processes, SECONDS_OF_BENCH=N limits the benchmark. Failures are printed at once; $OUT/tests.xml has all.
 # compute-sanitizer runs an op of every row, hence every kernel, on arrays of at most 2,000 elements, with its four tools in
 # parallel; SANITIZE=EXPRESSION (pytest -k) selects other tests, TOOLS some of the four.
@@ -25,7 +26,7 @@ run() { # name, command...
         echo "$name" >>"$out/failed"
     fi
 }
-wanted() { case " ${STAGES:-tests large demo sanitizers bench} " in *" $1 "*) ;; *) false ;; esac; }
+wanted() { case " ${STAGES:-tests large demo ranks sanitizers bench} " in *" $1 "*) ;; *) false ;; esac; }
 
 export BARACUDA_BACKEND=cuda PYTHONDONTWRITEBYTECODE=1
 pytest=("$python" -m pytest -q -p no:cacheprovider --tb=short --failures-at-once --no-summary)
@@ -36,6 +37,11 @@ if wanted tests; then
 fi
 if wanted large; then run large "${pytest[@]}" tests/gpu/test_large*.py --junitxml "$out/large.xml"; fi
 if wanted demo; then run demo "$python" -m baracuda.demo train --size small; fi
+gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
+if wanted ranks && [ "$gpus" -gt 1 ]; then
+    run ranks "$python" -m tools.check_distributed --gpus "$gpus"
+    run ranks_bench "$python" -m tools.bench.distributed --gpus "$gpus" --json "$out/ranks.json"
+fi
 if wanted sanitizers; then
     if sanitizer=$(command -v compute-sanitizer); then
         chosen=(tests/ops/test_ops.py --op-a-row --most-elements 2000 -k test_reference)

@@ -37,6 +37,9 @@ class Watcher:
     def also(self, action: Callable[[], object]) -> None:
         """Called with an action that a function has done before the C call, such as a copy."""
 
+    def communicated(self, action: Callable[[], object], arrays: Sequence[object], backend: str, stream: int) -> None:
+        """Called with an exchange with other processes that was made, and the arrays that it read and wrote."""
+
     def keep(self, *objects: object) -> None:
         """Called with the objects that own the memory of the call's arguments."""
 

@@ -85,6 +85,14 @@ class _Recorder(Watcher):
     def also(self, action: Callable[[], object]) -> None:
         self.steps.append(action)
 
+    def communicated(self, action: Callable[[], object], arrays: Sequence[object], backend: str, stream: int) -> None:
+        self.devices.add(backend)  # its stream may be one that branches off the graph's
+        self.keep(list(arrays), action)
+        if backend == "cuda":
+            self.owners.add(self._owner)
+        self._owner = ""
+        self.steps.append(action)
+
     def keep(self, *objects: object) -> None:
         """Keep a call's arrays and workspace alive, and note their framework."""
         self._alive.append(objects)

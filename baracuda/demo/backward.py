@@ -43,61 +43,60 @@ class Backward:
         self.q, self.k, self.v, self.attended = map(like, (layer.q, layer.k, layer.v, layer.attended))
         self.up, self.gated = like(layer.up), like(layer.gated)
         self.gain, self.output = like(p.values["norm"]), like(p.values["embedding"])
-        self.loss = Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
+        self.loss = None if p.ranks.divides_matrices else Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
 
     def run(self, tokens: bk.TensorRef, targets: bk.TensorRef, loss: bk.TensorRef, dropout: Dropout) -> None:
         """After `forward` of the tokens: the mean loss, and gradients of the parameters."""
         p, b, values, gradients = self.p, self.b, self.p.values, self.p.gradients
-        self.loss.run(b.h, targets, loss, self.h, self.output)
+        p.ranks.open_gradients(0)
+        if self.loss is None:
+            p.ranks.loss(b.h, values["embedding"], targets, loss, self.h, self.output)
+        else:
+            self.loss.run(b.h, targets, loss, self.h, self.output)
         _add(self.output, gradients["embedding"])
         bk.add_rms_norm_backward(self.h, b.x, b.rms, values["norm"], out=(self.x, self.gain))
         _add(self.gain, gradients["norm"])
         for number in reversed(range(len(b.layers))):
             layer, w, dw = b.layers[number], p.layer(number), p.layer_gradients(number)
-            self._mlp(layer, w, dw, dropout.backward(self.x, 2 * number + 1, self.branch))
-            self._attention(layer, w, dw, dropout.backward(self.x, 2 * number, self.branch))
-        bk.embedding_backward(self.x, tokens, values["embedding"].shape[0], out=gradients["embedding"])
+            self._mlp(number, layer, w, dw, dropout.backward(self.x, 2 * number + 1, self.branch))
+            self._attention(number, layer, w, dw, dropout.backward(self.x, 2 * number, self.branch))
+            p.ranks.close_gradients(number + 1)
+        p.ranks.embedding_backward(self.x, tokens, gradients["embedding"])
+        p.ranks.close_gradients(0)
 
     def _mlp(
-        self, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef], dbranch: bk.TensorRef
-    ) -> None:
-        _linear_backward(dbranch, layer.gated, w["down"], dw["down"], self.gated)
+        self, number: int, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef],
+        dbranch: bk.TensorRef,
+    ) -> None:  # fmt: skip
+        products = self.p.products
+        products.backward((number, "down"), dbranch, layer.gated, w["down"], dw["down"], self.gated)
         bk.swiglu_backward(self.gated, layer.up, out=self.up)
-        _linear_backward(self.up, layer.mlp_h, w["up"], dw["up"], self.h)
+        products.backward((number, "up"), self.up, layer.mlp_h, w["up"], dw["up"], self.h)
+        self.p.ranks.add_up(self.h)
         self._norm(layer.mlp_x, layer.mlp_rms, w["mlp_norm"], dw["mlp_norm"])
 
     def _attention(
-        self, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef], dbranch: bk.TensorRef
-    ) -> None:
-        b = self.b
-        _linear_backward(dbranch, flat(layer.attended), w["o"], dw["o"], flat(self.attended))
+        self, number: int, layer: LayerBuffers, w: dict[str, bk.TensorRef], dw: dict[str, bk.TensorRef],
+        dbranch: bk.TensorRef,
+    ) -> None:  # fmt: skip
+        b, products = self.b, self.p.products
+        products.backward((number, "o"), dbranch, flat(layer.attended), w["o"], dw["o"], flat(self.attended))
         dy, q, y, dq, dk, dv = (
             x.reshape(b.batch, b.length, *x.shape[1:])
             for x in (self.attended, layer.q, layer.attended, self.q, self.k, self.v)
         )
-        bk.fused_attention_backward(
-            dy, q, layer.keys, layer.values, y, layer.lse, tokens_first=True, is_causal=True, aligns_ends=True,
-            needs=(True, True, True, False, False), out=(dq, dk, dv, None, None),
-        )  # fmt: skip
+        self.p.ranks.attention_backward(dy, q, layer.keys, layer.values, y, layer.lse, dq, dk, dv)
         for x in (self.q, self.k):
             bk.rope_apply_thd_half_backward(x, b.cos, b.sin, out=x)
-        _linear_backward(flat(self.v), layer.h, w["v"], dw["v"], self.h)
-        for name, dx in (("k", self.k), ("q", self.q)):
-            bk.addmm(self.h, flat(dx), w[name], out=self.h)
-            bk.addmm(dw[name], flat(dx).T, layer.h, out=dw[name])
+        for name, dy in (("v", self.v), ("k", self.k), ("q", self.q)):
+            products.backward((number, name), flat(dy), layer.h, w[name], dw[name], self.h, is_added=name != "v")
+        self.p.ranks.add_up(self.h)
         self._norm(layer.x, layer.rms, w["attention_norm"], dw["attention_norm"])
 
     def _norm(self, x: bk.TensorRef, rms: bk.TensorRef, gain: bk.TensorRef, dgain: bk.TensorRef) -> None:
         """Add the gradient that comes through a norm of x to that of x itself."""
         bk.add_rms_norm_backward(self.h, x, rms, gain, self.x, out=(self.x, self.gain))
         _add(self.gain, dgain)
-
-
-def _linear_backward(
-    dy: bk.TensorRef, x: bk.TensorRef, weight: bk.TensorRef, dweight: bk.TensorRef, dx: bk.TensorRef
-) -> None:
-    bk.matmul(dy, weight, out=dx)
-    bk.addmm(dweight, dy.T, x, out=dweight)
 
 
 def _add(x: bk.TensorRef, to: bk.TensorRef) -> None:

@@ -31,18 +31,18 @@ class LayerBuffers:
             return bk.empty(shape, dtype, library=p.library)
 
         self.x, self.h, self.rms = empty(tokens, c.width), empty(tokens, c.width), empty(tokens, 1, dtype=p.statistics)
-        self.q = empty(tokens, c.heads, c.head_dim)
-        self.k, self.v = empty(tokens, c.kv_heads, c.head_dim), empty(tokens, c.kv_heads, c.head_dim)
-        self.keys, self.values = (x.reshape(batch, length, c.kv_heads, c.head_dim) for x in (self.k, self.v))
-        self.attended = empty(tokens, c.heads, c.head_dim)
-        self.lse = empty(batch, c.heads, length, dtype=p.statistics)
+        self.q = empty(tokens, p.heads, c.head_dim)
+        self.k, self.v = empty(tokens, p.kv_heads, c.head_dim), empty(tokens, p.kv_heads, c.head_dim)
+        self.keys, self.values = (x.reshape(batch, length, p.kv_heads, c.head_dim) for x in (self.k, self.v))
+        self.attended = empty(tokens, p.heads, c.head_dim)
+        self.lse = empty(batch, p.heads, length, dtype=p.statistics)
         self.mlp_x, self.mlp_h = empty(tokens, c.width), empty(tokens, c.width)
         self.mlp_rms = empty(tokens, 1, dtype=p.statistics)
-        self.up, self.gated = empty(tokens, 2 * c.hidden), empty(tokens, c.hidden)
+        self.up, self.gated = empty(tokens, 2 * p.hidden), empty(tokens, p.hidden)
 
 
 class Buffers:
-    """Buffers for a batch of texts of `length` tokens, at positions from 0 on."""
+    """Buffers for a batch of texts of `length` tokens, at positions from 0 on; of several ranks, for its own share."""
 
     def __init__(self, p: Parameters, batch: int, length: int) -> None:
         c, self.batch, self.length = p.config, batch, length
@@ -51,7 +51,8 @@ class Buffers:
         self.branch, self.x, self.h = (bk.empty((tokens, c.width), p.dtype, library=p.library) for _ in range(3))
         self.rms = bk.empty((tokens, 1), p.statistics, library=p.library)
         self.cos, self.sin = (
-            bk.upload(np.tile(table[:length], (batch, 1)), p.statistics, library=p.library) for table in (p.cos, p.sin)
+            bk.upload(np.tile(table[p.ranks.positions(length)], (batch, 1)), p.statistics, library=p.library)
+            for table in (p.cos, p.sin)
         )
 
 
@@ -60,20 +61,21 @@ class Dropout:
     that each replay of a graph has others.
     """
 
-    def __init__(self, p: Parameters, probability: float, seed: int, elements: int) -> None:
+    def __init__(self, p: Parameters, probability: float, seed: int, elements: int, first: int = 0) -> None:
         self.probability, self.seed, self.elements, self.calls = probability, seed, elements, 2 * p.config.layers
+        self.first = first  # of a batch of `elements`, on this rank
         self.state = bk.random.Generator(seed).state(p.values["norm"])
 
     def forward(self, x: bk.TensorRef, number: int) -> None:
         """Drop elements of x, in call `number` of a step."""
         if self.probability:
-            bk.dropout(x, state=self.state, p=self.probability, offset=number * self.elements, out=x)
+            bk.dropout(x, state=self.state, p=self.probability, offset=number * self.elements + self.first, out=x)
 
     def backward(self, dy: bk.TensorRef, number: int, out: bk.TensorRef) -> bk.TensorRef:
         """The gradient of that call: in `out`, or dy itself without dropout."""
         if not self.probability:
             return dy
-        bk.dropout_backward(dy, self.state, p=self.probability, offset=number * self.elements, out=out)
+        bk.dropout_backward(dy, self.state, p=self.probability, offset=number * self.elements + self.first, out=out)
         return out
 
     def advance(self) -> None:
@@ -92,20 +94,22 @@ def forward(p: Parameters, b: Buffers, tokens: bk.TensorRef, dropout: Dropout | 
     """Features (batch * length, width) of tokens (batch * length,): the logits are their products with the
     embedding.
     """
-    bk.embedding(tokens, p.values["embedding"], out=b.branch)
+    p.ranks.start()
+    p.ranks.embedding(tokens, p.ends()["embedding"], b.branch)
     before = None
     for number, layer in enumerate(b.layers):
         w = p.layer(number)
         out = (layer.h, layer.x, layer.rms)
         bk.add_rms_norm_forward(b.branch, before, w["attention_norm"], eps=EPS, out=out)
-        attention(b, layer, w)
+        attention(p, b, layer, w, number)
         if dropout:
             dropout.forward(b.branch, 2 * number)
         out = (layer.mlp_h, layer.mlp_x, layer.mlp_rms)
         bk.add_rms_norm_forward(b.branch, layer.x, w["mlp_norm"], eps=EPS, out=out)
-        bk.linear(layer.mlp_h, w["up"], out=layer.up)
+        p.products.forward((number, "up"), layer.mlp_h, w["up"], layer.up)
         bk.swiglu(layer.up, out=layer.gated)
-        bk.linear(layer.gated, w["down"], out=b.branch)
+        p.products.forward((number, "down"), layer.gated, w["down"], b.branch)
+        p.ranks.add_up(b.branch)
         if dropout:
             dropout.forward(b.branch, 2 * number + 1)
         before = layer.mlp_x
@@ -113,17 +117,16 @@ def forward(p: Parameters, b: Buffers, tokens: bk.TensorRef, dropout: Dropout | 
     return b.h
 
 
-def attention(b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef]) -> None:
+def attention(p: Parameters, b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef], number: int) -> None:
     """The attention of a layer, into b.branch. The last query sees the last key."""
     for name, out in (("q", layer.q), ("k", layer.k), ("v", layer.v)):
-        bk.linear(layer.h, w[name], out=flat(out))
+        p.products.forward((number, name), layer.h, w[name], flat(out))
     for x in (layer.q, layer.k):
         bk.rope_apply_thd_half(x, b.cos, b.sin, out=x)
     q, y = (x.reshape(b.batch, b.length, *x.shape[1:]) for x in (layer.q, layer.attended))
-    bk.fused_attention_forward(
-        q, layer.keys, layer.values, tokens_first=True, is_causal=True, aligns_ends=True, out=(y, layer.lse)
-    )
-    bk.linear(flat(layer.attended), w["o"], out=b.branch)
+    p.ranks.attention(q, layer.keys, layer.values, y, layer.lse)
+    p.products.forward((number, "o"), flat(layer.attended), w["o"], b.branch)
+    p.ranks.add_up(b.branch)
 
 
 def flat(x: bk.TensorRef) -> bk.TensorRef:

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
 import baracuda as bk
+from baracuda.demo.products import Fp8Products, Products
+from baracuda.demo.ranks import Alone, Ranks
+from baracuda.distributed.mesh import Mesh, Split
 
 ROPE_BASE = 10000.0
 
@@ -43,6 +47,12 @@ class Config:
             shapes |= {f"layers.{layer}.{name}": shape for name, shape in of_layer.items()}
         return shapes | {"norm": (d,)}
 
+    def splits(self) -> dict[str, Split]:
+        """How the parameters are divided among the ranks of a tensor group."""
+        axes = {"embedding": 0, "q": 0, "k": 0, "v": 0, "o": 1, "up": 0, "down": 1}
+        names = {name: name.rpartition(".")[2] for name in self.shapes()}
+        return {name: Split(axes.get(last), 2 if last == "up" else 1) for name, last in names.items()}
+
     def parameters(self) -> int:
         return sum([int(np.prod(shape)) for shape in self.shapes().values()])
 
@@ -58,15 +68,24 @@ class Parameters:
     """Values by name, and gradients of a model that is trained; tables of rope's cosines and sines."""
 
     def __init__(
-        self, config: Config, dtype: bk.ElementKind, library: bk.Library, *, has_gradients: bool = False
-    ) -> None:
+        self, config: Config, dtype: bk.ElementKind, library: bk.Library, *, has_gradients: bool = False,
+        mesh: Mesh | None = None, fp8: str | None = None,
+    ) -> None:  # fmt: skip
         self.config, self.dtype, self.library = config, dtype, library
         self.statistics = bk.f64 if dtype is bk.f64 else bk.f32  # dtype of what norms and attention save
-        shapes = config.shapes()
-        self.values = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
+        self.products = Products() if fp8 is None else Fp8Products(fp8, library)
+        self.ranks = Alone() if mesh is None else Ranks(mesh, config.splits(), config.shapes(), dtype, library)
+        self.heads, self.kv_heads, self.hidden = (
+            self.ranks.share(name, getattr(config, name)) for name in ("heads", "kv_heads", "hidden")
+        )
         self.gradients: dict[str, bk.TensorRef] = {}
-        if has_gradients:
-            self.gradients = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
+        if self.ranks.sharded is not None:
+            self.values, self.gradients = self.ranks.sharded.values, self.ranks.sharded.gradients
+        else:
+            shapes = config.shapes()
+            self.values = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
+            if has_gradients:
+                self.gradients = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
         half = config.head_dim // 2
         angles = np.arange(config.context)[:, None] * ROPE_BASE ** (-np.arange(half) / half)
         self.cos, self.sin = np.cos(angles), np.sin(angles)
@@ -76,20 +95,35 @@ class Parameters:
         are added to the residual stream, so that each layer begins as the identity. Gains of norms are 1.
         """
         rng = np.random.default_rng(seed)
-        for name, view in self.values.items():
+        for name, shape in self.config.shapes().items():
             if name.endswith("norm"):
-                values = np.ones(view.shape)
+                values = np.ones(shape)
             elif name.endswith((".o", ".down")):
-                values = np.zeros(view.shape)
+                values = np.zeros(shape)
             else:
-                deviation = self.config.deviation if name == "embedding" else 1 / np.sqrt(view.shape[-1])
-                values = deviation * rng.standard_normal(view.shape)
-            bk.upload(values, out=view, library=self.library)
+                deviation = self.config.deviation if name == "embedding" else 1 / np.sqrt(shape[-1])
+                values = deviation * rng.standard_normal(shape)
+            self.write(name, values)
+
+    def write(self, name: str, values: np.ndarray[Any, Any]) -> None:
+        """Set a parameter; of several ranks each takes its part."""
+        if self.ranks.sharded is None:
+            bk.upload(values, out=self.values[name], library=self.library)
+        else:
+            self.ranks.write(name, values)
+
+    def ends(self) -> dict[str, bk.TensorRef]:
+        """The embedding, which is the output layer too, and the last norm."""
+        self.ranks.open(0)
+        return self.values
 
     def layer(self, number: int) -> dict[str, bk.TensorRef]:
+        self.ranks.open(number + 1)
         return _of_layer(self.values, number)
 
     def layer_gradients(self, number: int) -> dict[str, bk.TensorRef]:
+        """Those of a layer, before its backward."""
+        self.ranks.open_gradients(number + 1)
         return _of_layer(self.gradients, number)
 
 

@@ -18,6 +18,8 @@ import baracuda as bk
 from baracuda.demo.backward import Backward, Loss
 from baracuda.demo.forward import Buffers, Dropout, forward
 from baracuda.demo.parameters import Parameters
+from baracuda.demo.ranks import Alone
+from baracuda.distributed.linear import share_of
 
 Array = np.ndarray[Any, Any]
 
@@ -52,32 +54,111 @@ class Schedule:
         return self.rate * (self.final_rate + (1 - self.final_rate) * (1 + math.cos(math.pi * done)) / 2)
 
 
+class Share:
+    """What a rank computes of each batch: texts from `first` on, and of these the tokens at some positions."""
+
+    def __init__(self, schedule: Schedule, ranks: Alone) -> None:
+        mesh = ranks.mesh
+        data, context = (1, 1) if mesh is None else (mesh.layout.data, mesh.layout.context)
+        self.batch = share_of("the number of texts of a batch", schedule.batch, data)
+        self.length = share_of("the number of tokens of a text", schedule.length, context)
+        self.first = 0 if mesh is None else self.batch * mesh.data_rank
+        self.positions = ranks.positions(self.length)
+        self._mesh = mesh
+
+    def mean(self, value: float) -> float:
+        """The mean over the ranks, which have equal shares."""
+        if self._mesh is None:
+            return value
+        return float(np.mean(self._mesh.replicas.all_gather_objects(value)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Elements from `start` on of a flattened parameter of this rank, which it updates."""
+
+    name: str
+    start: int
+    value: bk.TensorRef
+    gradient: bk.TensorRef
+    is_matrix: bool
+    is_divided: bool  # among the ranks of a tensor group
+
+    @property
+    def named(self) -> tuple[str, bk.TensorRef]:
+        return f"{self.name}[{self.start}]" if self.start else self.name, self.value
+
+
+class Updated:
+    """All parts, matrices first, as the optimiser has them."""
+
+    def __init__(self, p: Parameters) -> None:
+        self.p = p
+        shapes, ranks = p.config.shapes(), p.ranks
+        if ranks.sharded is None:
+            found = [Part(name, 0, x, p.gradients[name], len(x.shape) == 2, False) for name, x in p.values.items()]
+        else:
+            found = [
+                Part(fragment.name, fragment.start, fragment.value, fragment.gradient, len(shapes[fragment.name]) == 2,
+                     ranks.is_divided(fragment.name))
+                for fragment in ranks.sharded.fragments()
+            ]  # fmt: skip
+        self.parts = sorted(found, key=lambda part: not part.is_matrix)
+
+    def norm(self, scale: bk.TensorRef) -> Any:
+        """The norm of all ranks' gradients, divided by scale. What every rank of a group has counts once."""
+        p, mesh = self.p, self.p.ranks.mesh
+        assert mesh is not None
+        squares = bk.empty((2,), p.statistics, library=p.library)
+        for k, is_divided in enumerate((True, False)):
+            own = [part.gradient for part in self.parts if part.is_divided is is_divided]
+            into = squares[k : k + 1]
+            if own:
+                norm = bk.optim.get_total_norm(own)
+                bk.mul(norm.reshape(1), norm.reshape(1), out=into)
+            else:
+                bk.fill(into, 0.0, out=into)
+        if mesh.layout.zero:
+            mesh.replicas.all_reduce(squares, out=squares)
+        if mesh.tensor.size > 1:
+            mesh.tensor.all_reduce(squares[:1], out=squares[:1])
+        norm = bk.sqrt(bk.sum(squares, axis=0, keepdims=True))
+        return bk.div(norm, bk.cast(scale, p.statistics))
+
+
 class Trainer:
     """`text` is the training text, in tokens."""
 
     def __init__(self, p: Parameters, schedule: Schedule, text: Array) -> None:
         self.p, self.schedule, self.text, self.step = p, schedule, text, 0
-        tokens = schedule.batch * schedule.length
-        self.buffers = Buffers(p, schedule.batch, schedule.length)
+        share = self.share = Share(schedule, p.ranks)
+        if share.length < schedule.length and schedule.dropout:
+            raise bk.UnsupportedError("dropout of texts whose tokens are divided among ranks")
+        self.buffers = Buffers(p, share.batch, share.length)
         self.backward = Backward(p, self.buffers)
-        self.dropout = Dropout(p, schedule.dropout, schedule.seed, tokens * p.config.width)
-        shape = (schedule.accumulate, tokens)
+        width = p.config.width
+        self.dropout = Dropout(
+            p, schedule.dropout, schedule.seed, schedule.batch * schedule.length * width,
+            share.first * schedule.length * width,
+        )  # fmt: skip
+        shape = (schedule.accumulate, share.batch * share.length)
         self.tokens, self.targets = (bk.zeros(shape, bk.i64, library=p.library) for _ in range(2))
         self.losses = bk.zeros((schedule.accumulate, 1), p.statistics, library=p.library)
         self.rate = bk.zeros((1,), p.statistics, library=p.library)
         self.batches = bk.upload(np.array([schedule.accumulate]), bk.f32, library=p.library)
-        matrices = {name: x for name, x in p.values.items() if len(x.shape) == 2}
-        gains = {name: x for name, x in p.values.items() if len(x.shape) == 1}
-        self.names = [*matrices, *gains]
+        self.updated = Updated(p)
+        self.names = [part.name for part in self.updated.parts]
+        decays = ((True, schedule.weight_decay), (False, 0.0))  # of matrices, of gains
         self.optimizer = bk.optim.AdamW(
             [
-                {"params": list(matrices.items()), "weight_decay": schedule.weight_decay},
-                {"params": list(gains.items()), "weight_decay": 0.0},
+                {"params": [part.named for part in self.updated.parts if part.is_matrix is kind], "weight_decay": decay}
+                for kind, decay in decays
+                if any(part.is_matrix is kind for part in self.updated.parts)
             ],
             lr=self.rate, betas=schedule.betas, max_norm=schedule.max_norm, zero_grads=True, capturable=True,
             rounding="master" if p.dtype in (bk.bf16, bk.f16) else "nearest",
         )  # fmt: skip
-        self._gradients = [p.gradients[name] for name in self.names]
+        self._gradients = [part.gradient for part in self.updated.parts]
         self._launch: Any = None
 
     def run_step(self) -> None:
@@ -102,17 +183,23 @@ class Trainer:
         self.dropout.restart(step * self.schedule.accumulate)
 
     def loss(self) -> float:
-        """The mean loss of the tokens of the last step."""
-        return float(bk.download(self.losses, library=self.p.library).mean())
+        """The mean loss of the tokens of the last step; of several ranks, which all ask for it."""
+        if self.p.ranks.mesh is not None:
+            self.p.ranks.mesh.world.wait()
+        return self.share.mean(float(bk.download(self.losses, library=self.p.library).mean()))
 
     def texts(self, step: int) -> tuple[Array, Array]:
-        """Tokens of a step at random positions of the text, and the tokens that follow them."""
+        """Tokens of a step at random positions of the text, and the tokens that follow them: this rank's share."""
         schedule = self.schedule
         count = schedule.accumulate * schedule.batch
         starts = np.random.default_rng([schedule.seed, step]).integers(0, len(self.text) - schedule.length, count)
         texts = self.text[starts[:, None] + np.arange(schedule.length + 1)]
-        shape = (schedule.accumulate, schedule.batch * schedule.length)
-        return texts[:, :-1].reshape(shape), texts[:, 1:].reshape(shape)
+        share, shape = self.share, (schedule.accumulate, schedule.batch, schedule.length)
+        inputs, targets = (
+            x.reshape(shape)[:, share.first : share.first + share.batch][:, :, share.positions].reshape(shape[0], -1)
+            for x in (texts[:, :-1], texts[:, 1:])
+        )
+        return inputs, targets
 
     def _work(self) -> None:
         self._accumulate_gradients()
@@ -121,13 +208,18 @@ class Trainer:
     def _accumulate_gradients(self) -> None:
         for k in range(self.schedule.accumulate):
             tokens, targets, loss = self.tokens[k], self.targets[k], self.losses[k]
+            self.p.ranks.begin_batch(is_first=k == 0, is_last=k == self.schedule.accumulate - 1)
             forward(self.p, self.buffers, tokens, self.dropout)
             self.backward.run(tokens, targets, loss, self.dropout)
             self.dropout.advance()
+        self.p.ranks.finish_gradients()
 
     def _update(self) -> None:
         """Clip and descend; the gradients are sums over the batches, and cleared as they are read."""
-        self.optimizer.step(self._gradients, grad_scale=self.batches)
+        norm = self.updated.norm(self.batches) if self.p.ranks.mesh is not None else None
+        self.optimizer.step(self._gradients, grad_scale=self.batches, norm=norm)
+        self.p.ranks.publish()
+        self.p.products.update()
 
 
 class Evaluator:
@@ -142,12 +234,12 @@ class Evaluator:
         self.tokens, self.targets = (bk.zeros((batch * length,), bk.i64, library=p.library) for _ in range(2))
         self._launch: Any = None
 
-    def losses_of(self, text: Array) -> Array:
-        """The loss of each token of a text but the first."""
+    def losses_of(self, text: Array, rank: int = 0, size: int = 1) -> Array:
+        """The loss of each token of a text but the first; of several ranks, 0 for those that others compute."""
         batch, length = self.buffers.batch, self.buffers.length
         half = length // 2
         found = np.zeros(len(text) - 1)
-        starts = np.arange(0, max(len(text) - 1 - half, 1), half)
+        starts = np.arange(0, max(len(text) - 1 - half, 1), half)[rank::size]
         for first in range(0, len(starts), batch):
             some = starts[first : first + batch]
             at = np.minimum(np.resize(some, batch)[:, None] + np.arange(length + 1), len(text) - 1)

@@ -141,14 +141,15 @@ class Optimizer:
 
     def step(
         self, grads: Any = None, *, closure: Callable[[], Any] | None = None, grad_scale: Any = None,
-        found_inf: Any = None,
+        found_inf: Any = None, norm: Any = None,
     ) -> Any:  # fmt: skip
         """Update all parameters that have gradients; the others are left alone.
 
         grads: an array or None for each parameter, in their order; without it the parameters' `grad`. A callable is a
         closure, as in torch.optim: it is called first, and its result returned. Gradients are divided by grad_scale and
         nothing is updated where found_inf is not 0: arrays of one f32 on the device, or numbers; by default those that
-        torch.amp.GradScaler sets.
+        torch.amp.GradScaler sets. norm is that of the gradients after this division, for max_norm, where it is known,
+        such as that of all ranks' gradients: an array of one number, of the dtype of the states.
         """
         if callable(grads):
             grads, closure = None, grads
@@ -159,7 +160,9 @@ class Optimizer:
         )
         found = self._gradients(grads)
         self._prepare(found)
-        if any(group["max_norm"] is not None for group in self.param_groups):
+        if norm is not None:
+            scalars.norm = norm
+        elif any(group["max_norm"] is not None for group in self.param_groups):
             from baracuda.optim.clip import norm_of_launches
 
             scalars.norm = norm_of_launches(self._launches, scalars)

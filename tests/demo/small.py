@@ -17,8 +17,8 @@ def text(count=2000):
     return tokens.astype(np.int64)
 
 
-def trainer(library, steps, dtype=bk.f32, **changes):
-    p = Parameters(CONFIG, dtype, library, has_gradients=True)
+def trainer(library, steps, dtype=bk.f32, *, fp8=None, **changes):
+    p = Parameters(CONFIG, dtype, library, has_gradients=True, fp8=fp8)
     p.initialise(4)
     return Trainer(p, Schedule(steps, **{"batch": 3, "length": 16, "warmup": 5, "rate": 0.02} | changes), text())
 

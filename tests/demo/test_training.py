@@ -24,6 +24,16 @@ def test_learns(library):
     assert np.mean(losses[-10:]) < 1.4  # the text has log(3) = 1.1 nats a token
 
 
+@pytest.mark.parametrize("recipe", ["delayed", "current", "blocks"])
+@pytest.mark.needs_ops("gemm_scaled_fp8e4m3_f32", "quantize_fp8_f32_fp8e5m2", "cast_f32_fp8e5m2", "unary_abs_f32")
+def test_learns_with_8_bit_products(library, recipe):
+    """Nearly as fast as with products of floats, and with other losses."""
+    trainer, whole = small.trainer(library, 100, fp8=recipe), small.trainer(library, 100)
+    losses, others = small.run(trainer, 100), small.run(whole, 100)
+    assert losses != others
+    assert np.mean(losses[-10:]) < np.mean(others[-10:]) + 0.15
+
+
 @RUNS
 def test_two_runs_are_equal(library, changes):
     first, second = (small.trainer(library, 6, **changes) for _ in range(2))

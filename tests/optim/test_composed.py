@@ -93,6 +93,8 @@ def test_refusals():
             optim.Adafactor([p], **{name: option})
     with pytest.raises(bk.UnsupportedError, match="unscale first"):
         optim.Muon([p]).step([p], grad_scale=2.0)
+    with pytest.raises(bk.UnsupportedError, match="norm is not served by Muon"):
+        optim.Muon([p]).step([p], norm=1.0)
     with pytest.raises(bk.InvalidProblemError, match="must be a matrix"):
         optim.Muon([np.ones(4, np.float32)])
     with pytest.raises(bk.InvalidProblemError, match="beta2_decay is 1"):

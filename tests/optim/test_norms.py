@@ -132,3 +132,14 @@ def test_a_step_clips_after_the_division_by_a_number(device, groups):
     assert factor < 0.25
     for p, start, slope in zip(params, before, slopes):
         np.testing.assert_allclose(device.values(p), start - 0.5 * factor * slope, rtol=1e-5, atol=1e-6)
+
+
+def test_a_norm_that_is_given(device):
+    """Such as that of all ranks' gradients: it is that of the divided gradients, and stands for the one of a step."""
+    rng = np.random.default_rng(6)
+    values, slope = rng.standard_normal(300), rng.standard_normal(300)
+    p, g = device.put(values), device.put(slope)
+    start = device.values(p)
+    optim.SGD([p], lr=0.5, max_norm=0.25).step([g], grad_scale=2.0, norm=device.put(np.array([100.0])))
+    want = start - 0.5 * 0.25 / 100 * device.values(g) / 2
+    np.testing.assert_allclose(device.values(p), want, rtol=1e-5, atol=1e-6)
