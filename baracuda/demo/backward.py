@@ -6,6 +6,7 @@ that are there; functions that overwrite them write to a buffer, which is added.
 from __future__ import annotations
 
 import baracuda as bk
+from baracuda.demo.experts import ExpertsBackward
 from baracuda.demo.forward import Buffers, Dropout, LayerBuffers, flat
 from baracuda.demo.parameters import Parameters
 
@@ -41,7 +42,10 @@ class Backward:
         layer = b.layers[0]
         self.x, self.branch, self.h = (like(b.x) for _ in range(3))
         self.q, self.k, self.v, self.attended = map(like, (layer.q, layer.k, layer.v, layer.attended))
-        self.up, self.gated = like(layer.up), like(layer.gated)
+        if p.config.experts:
+            self.experts = ExpertsBackward(p, layer.experts)
+        else:
+            self.up, self.gated = like(layer.up), like(layer.gated)
         self.gain, self.output = like(p.values["norm"]), like(p.values["embedding"])
         self.loss = None if p.ranks.divides_matrices else Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
 
@@ -69,10 +73,13 @@ class Backward:
         dbranch: bk.TensorRef,
     ) -> None:  # fmt: skip
         products = self.p.products
-        products.backward((number, "down"), dbranch, layer.gated, w["down"], dw["down"], self.gated)
-        bk.swiglu_backward(self.gated, layer.up, out=self.up)
-        products.backward((number, "up"), self.up, layer.mlp_h, w["up"], dw["up"], self.h)
-        self.p.ranks.add_up(self.h)
+        if self.p.config.experts:
+            self.experts.run(number, layer.experts, layer.mlp_h, w, dw, dbranch, self.h)
+        else:
+            products.backward((number, "down"), dbranch, layer.gated, w["down"], dw["down"], self.gated)
+            bk.swiglu_backward(self.gated, layer.up, out=self.up)
+            products.backward((number, "up"), self.up, layer.mlp_h, w["up"], dw["up"], self.h)
+            self.p.ranks.add_up(self.h)
         self._norm(layer.mlp_x, layer.mlp_rms, w["mlp_norm"], dw["mlp_norm"])
 
     def _attention(

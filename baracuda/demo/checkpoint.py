@@ -2,9 +2,9 @@
 """Checkpoints, from which a run goes on bit by bit as if it had not stopped: of one rank a safetensors file (PyPI:
 safetensors), of several a folder (baracuda.distributed.checkpoint). Either can be resumed in any layout of ranks.
 
-Tensors are the parameters by their names, and the states of the optimiser: "optimizer.exp_avg.layers.0.q". In files
-bf16 and f16 are widened to f32, which is exact. The metadata have the number of steps, the sizes of the model, the
-schedule of the training, a checksum of the text and the merges of the tokenizer.
+Tensors are the parameters by their names, the biases of experts, and the states of the optimiser:
+"optimizer.exp_avg.layers.0.q". In files bf16 and f16 are widened to f32, which is exact. The metadata have the number
+of steps, the sizes of the model, the schedule of the training, a checksum of the text and the merges of the tokenizer.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def require_safetensors() -> None:
 
 
 def restore_parameters(p: Parameters, tensors: Mapping[str, Array]) -> None:
-    for name in p.config.shapes():
+    for name in (*p.config.shapes(), *p.config.biases()):
         p.write(name, tensors[name])
 
 

@@ -8,7 +8,8 @@
     logits = rms_norm(x) embedding'
 
 W' is W transposed. Groups of heads of q share a head of k and v; Wup has the rows of swiglu's linear half, then those
-of its gate. The sums x + ... are computed by the norm that reads them (add_rms_norm).
+of its gate. The sums x + ... are computed by the norm that reads them (add_rms_norm). A mixture of experts instead of
+swiglu(h Wup') Wdown' is in baracuda.demo.experts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 import baracuda as bk
+from baracuda.demo import experts
+from baracuda.demo.experts import ExpertBuffers
 from baracuda.demo.parameters import Parameters
 
 EPS = 1e-6  # of the norms
@@ -38,7 +41,10 @@ class LayerBuffers:
         self.lse = empty(batch, p.heads, length, dtype=p.statistics)
         self.mlp_x, self.mlp_h = empty(tokens, c.width), empty(tokens, c.width)
         self.mlp_rms = empty(tokens, 1, dtype=p.statistics)
-        self.up, self.gated = empty(tokens, 2 * p.hidden), empty(tokens, p.hidden)
+        if c.experts:
+            self.experts = ExpertBuffers(p, tokens)
+        else:
+            self.up, self.gated = empty(tokens, 2 * p.hidden), empty(tokens, p.hidden)
 
 
 class Buffers:
@@ -106,10 +112,7 @@ def forward(p: Parameters, b: Buffers, tokens: bk.TensorRef, dropout: Dropout | 
             dropout.forward(b.branch, 2 * number)
         out = (layer.mlp_h, layer.mlp_x, layer.mlp_rms)
         bk.add_rms_norm_forward(b.branch, layer.x, w["mlp_norm"], eps=EPS, out=out)
-        p.products.forward((number, "up"), layer.mlp_h, w["up"], layer.up)
-        bk.swiglu(layer.up, out=layer.gated)
-        p.products.forward((number, "down"), layer.gated, w["down"], b.branch)
-        p.ranks.add_up(b.branch)
+        mlp(p, b, layer, w, number)
         if dropout:
             dropout.forward(b.branch, 2 * number + 1)
         before = layer.mlp_x
@@ -126,6 +129,17 @@ def attention(p: Parameters, b: Buffers, layer: LayerBuffers, w: dict[str, bk.Te
     q, y = (x.reshape(b.batch, b.length, *x.shape[1:]) for x in (layer.q, layer.attended))
     p.ranks.attention(q, layer.keys, layer.values, y, layer.lse)
     p.products.forward((number, "o"), flat(layer.attended), w["o"], b.branch)
+    p.ranks.add_up(b.branch)
+
+
+def mlp(p: Parameters, b: Buffers, layer: LayerBuffers, w: dict[str, bk.TensorRef], number: int) -> None:
+    """The MLP of a layer, into b.branch."""
+    if p.config.experts:
+        experts.forward(layer.experts, layer.mlp_h, w, b.branch)
+        return
+    p.products.forward((number, "up"), layer.mlp_h, w["up"], layer.up)
+    bk.swiglu(layer.up, out=layer.gated)
+    p.products.forward((number, "down"), layer.gated, w["down"], b.branch)
     p.ranks.add_up(b.branch)
 
 

@@ -19,7 +19,8 @@ ROPE_BASE = 10000.0
 @dataclasses.dataclass(frozen=True)
 class Config:
     """Sizes of a model; `context` is the greatest number of tokens of a text, `hidden` the width within the MLP, and
-    `deviation` the standard deviation of the embedding at first.
+    `deviation` the standard deviation of the embedding at first. With `experts` an MLP is that many, each of the width
+    `hidden`, of which a token has `top_k`.
     """
 
     vocabulary: int
@@ -30,22 +31,31 @@ class Config:
     kv_heads: int
     hidden: int
     deviation: float = 0.02
+    experts: int = 0
+    top_k: int = 2
 
     @property
     def head_dim(self) -> int:
         return self.width // self.heads
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the parameters, by name. Matrices are (out, in)."""
+        """Shapes of the parameters, by name. Matrices are (out, in), those of experts (experts, out, in)."""
         d, kv = self.width, self.kv_heads * self.head_dim
+        each = (self.experts,) if self.experts else ()
         shapes: dict[str, tuple[int, ...]] = {"embedding": (self.vocabulary, d)}
         for layer in range(self.layers):
             of_layer = {
                 "attention_norm": (d,), "q": (d, d), "k": (kv, d), "v": (kv, d), "o": (d, d),
-                "mlp_norm": (d,), "up": (2 * self.hidden, d), "down": (d, self.hidden),
+                "mlp_norm": (d,), "up": (*each, 2 * self.hidden, d), "down": (*each, d, self.hidden),
             }  # fmt: skip
+            if self.experts:
+                of_layer["router"] = (self.experts, d)
             shapes |= {f"layers.{layer}.{name}": shape for name, shape in of_layer.items()}
         return shapes | {"norm": (d,)}
+
+    def biases(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of what is not learnt from gradients: the biases of experts, f32."""
+        return {f"layers.{layer}.balance": (self.experts,) for layer in range(self.layers) if self.experts}
 
     def splits(self) -> dict[str, Split]:
         """How the parameters are divided among the ranks of a tensor group."""
@@ -60,7 +70,8 @@ class Config:
         """Floating point operations of a training step for each token of texts of `length`: 6 for each weight of a
         matrix, and 12 for each query, feature and visible key, which are half of the text.
         """
-        weights = sum([shape[0] * shape[1] for shape in self.shapes().values() if len(shape) == 2])
+        used = {2: 1.0, 3: self.top_k / max(self.experts, 1)}  # the share of a matrix that a token meets
+        weights = sum([int(np.prod(shape) * used[len(shape)]) for shape in self.shapes().values() if len(shape) > 1])
         return 6 * weights + 6 * self.layers * length * self.width
 
 
@@ -73,6 +84,8 @@ class Parameters:
     ) -> None:  # fmt: skip
         self.config, self.dtype, self.library = config, dtype, library
         self.statistics = bk.f64 if dtype is bk.f64 else bk.f32  # dtype of what norms and attention save
+        if mesh is not None and config.experts:
+            raise bk.UnsupportedError("training of experts by several ranks: baracuda.distributed has the layer alone")
         self.products = Products() if fp8 is None else Fp8Products(fp8, library)
         self.ranks = Alone() if mesh is None else Ranks(mesh, config.splits(), config.shapes(), dtype, library)
         self.heads, self.kv_heads, self.hidden = (
@@ -86,6 +99,8 @@ class Parameters:
             self.values = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
             if has_gradients:
                 self.gradients = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
+        biases = config.biases().items()
+        self.values = {**self.values, **{name: bk.zeros(shape, bk.f32, library=library) for name, shape in biases}}
         half = config.head_dim // 2
         angles = np.arange(config.context)[:, None] * ROPE_BASE ** (-np.arange(half) / half)
         self.cos, self.sin = np.cos(angles), np.sin(angles)

@@ -61,6 +61,12 @@ SIZES = {
         Config(vocabulary=32768, context=1024, layers=12, width=768, heads=12, kv_heads=4, hidden=2944),
         bk.bf16, 20_000_000, 200_000, Schedule(steps=500, batch=16, length=1024, rate=6e-4, warmup=50),
     ),
+    "moe": Size(
+        Config(
+            vocabulary=32768, context=1024, layers=12, width=768, heads=12, kv_heads=4, hidden=1472, experts=8, top_k=2
+        ),
+        bk.bf16, 20_000_000, 200_000, Schedule(steps=500, batch=16, length=1024, rate=6e-4, warmup=50),
+    ),
     "large": Size(
         Config(vocabulary=32768, context=2048, layers=18, width=2048, heads=16, kv_heads=4, hidden=6656),
         bk.bf16, 20_000_000, 200_000, Schedule(steps=500, batch=16, length=2048, rate=3e-4, warmup=50),

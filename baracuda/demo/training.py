@@ -96,7 +96,7 @@ class Updated:
         self.p = p
         shapes, ranks = p.config.shapes(), p.ranks
         if ranks.sharded is None:
-            found = [Part(name, 0, x, p.gradients[name], len(x.shape) == 2, False) for name, x in p.values.items()]
+            found = [Part(name, 0, p.values[name], dx, len(dx.shape) > 1, False) for name, dx in p.gradients.items()]
         else:
             found = [
                 Part(fragment.name, fragment.start, fragment.value, fragment.gradient, len(shapes[fragment.name]) == 2,
@@ -218,6 +218,8 @@ class Trainer:
         """Clip and descend; the gradients are sums over the batches, and cleared as they are read."""
         norm = self.updated.norm(self.batches) if self.p.ranks.mesh is not None else None
         self.optimizer.step(self._gradients, grad_scale=self.batches, norm=norm)
+        if self.p.config.experts:
+            self.backward.experts.balance()
         self.p.ranks.publish()
         self.p.products.update()
 

@@ -12,12 +12,28 @@ def loss(config, values, tokens, targets):
     for number in range(config.layers):
         w = {name.split(".")[2]: value for name, value in values.items() if name.startswith(f"layers.{number}.")}
         x = x + attention(config, w, norm(x, w["attention_norm"]))
-        linear, gate = np.split(norm(x, w["mlp_norm"]) @ w["up"].T, 2, axis=-1)
-        x = x + (linear * gate / (1 + np.exp(-gate))) @ w["down"].T
+        x = x + (mixture if config.experts else mlp)(config, w, norm(x, w["mlp_norm"]))
     logits = norm(x, values["norm"]) @ values["embedding"].T
     logits = logits - logits.max(-1, keepdims=True)
     log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     return -np.take_along_axis(log_p, targets[..., None], -1).mean()
+
+
+def mlp(config, w, h):
+    linear, gate = np.split(h @ w["up"].T, 2, axis=-1)
+    return (linear * gate / (1 + np.exp(-gate))) @ w["down"].T
+
+
+def mixture(config, w, h):
+    """Each token's experts by the scores and the biases; their weights by the scores alone."""
+    scores = np.exp(h @ w["router"].T)
+    scores = scores / scores.sum(-1, keepdims=True)
+    chosen = np.argsort(-(scores + w["balance"]), axis=-1)[..., : config.top_k]
+    weights = np.zeros(scores.shape)
+    np.put_along_axis(weights, chosen, np.take_along_axis(scores, chosen, -1), -1)
+    weights = weights / weights.sum(-1, keepdims=True)
+    each = [mlp(config, {"up": up, "down": down}, h) for up, down in zip(w["up"], w["down"])]
+    return sum(weights[..., e : e + 1] * y for e, y in enumerate(each))
 
 
 def norm(x, gain):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small model for tests."""
 
+import dataclasses
+
 import numpy as np
 
 import baracuda as bk
@@ -8,6 +10,8 @@ from baracuda.demo.parameters import Config, Parameters
 from baracuda.demo.training import Schedule, Trainer
 
 CONFIG = Config(vocabulary=37, context=16, layers=2, width=16, heads=4, kv_heads=2, hidden=12)
+
+EXPERTS = dataclasses.replace(CONFIG, hidden=6, experts=4, top_k=2)
 
 
 def text(count=2000):
@@ -17,8 +21,8 @@ def text(count=2000):
     return tokens.astype(np.int64)
 
 
-def trainer(library, steps, dtype=bk.f32, *, fp8=None, **changes):
-    p = Parameters(CONFIG, dtype, library, has_gradients=True, fp8=fp8)
+def trainer(library, steps, dtype=bk.f32, *, config=CONFIG, fp8=None, **changes):
+    p = Parameters(config, dtype, library, has_gradients=True, fp8=fp8)
     p.initialise(4)
     return Trainer(p, Schedule(steps, **{"batch": 3, "length": 16, "warmup": 5, "rate": 0.02} | changes), text())
 

@@ -8,12 +8,16 @@ import pytest
 
 import baracuda as bk
 from baracuda.demo.checkpoint import load, save
+from baracuda.demo.experts import BALANCE_RATE
+from baracuda.demo.parameters import Parameters
 from baracuda.demo.tokenizer import Tokenizer
 from baracuda.demo.training import Evaluator, Schedule
 from demo import small
 
 RUNS = pytest.mark.parametrize(
-    "changes", [{}, {"dropout": 0.2}, {"accumulate": 2}], ids=["plain", "dropout", "accumulate"]
+    "changes",
+    [{}, {"dropout": 0.2}, {"accumulate": 2}, {"config": small.EXPERTS}],
+    ids=["plain", "dropout", "accumulate", "experts"],
 )
 
 
@@ -22,6 +26,34 @@ def test_learns(library):
     losses = small.run(trainer, 150)
     assert losses[0] == pytest.approx(np.log(small.CONFIG.vocabulary), abs=0.3)
     assert np.mean(losses[-10:]) < 1.4  # the text has log(3) = 1.1 nats a token
+
+
+def test_experts_learn_and_share_the_load(library):
+    trainer = small.trainer(library, 150, config=small.EXPERTS)
+    losses = small.run(trainer, 150)
+    assert np.mean(losses[-10:]) < 1.4
+    for layer in trainer.buffers.layers:
+        counts = bk.download(layer.experts.counts, library=library)
+        assert counts.sum() == 3 * 16 * 2
+        assert counts.max() < 2 * counts.mean()
+
+
+def test_the_bias_of_a_loaded_expert_falls(library):
+    """By the rate in each step, while those of the others rise."""
+    trainer = small.trainer(library, 5, config=small.EXPERTS)
+    names = [name for name in trainer.p.values if name.endswith("balance")]
+    for name in names:  # all tokens have expert 0 and, of their two, one of the others
+        bk.upload(np.array([2.0, 0.0, 0.0, 0.0]), out=trainer.p.values[name], library=library)
+    small.run(trainer, 5)
+    for name in names:
+        bias = bk.download(trainer.p.values[name], library=library)
+        assert bias[0] == pytest.approx(2 - 5 * BALANCE_RATE, abs=1e-6)
+        assert bias[1:].max() > 0
+
+
+def test_experts_of_several_ranks_are_refused(library):
+    with pytest.raises(bk.UnsupportedError, match="training of experts by several ranks"):
+        Parameters(small.EXPERTS, bk.f32, library, mesh=object())
 
 
 @pytest.mark.parametrize("recipe", ["delayed", "current", "blocks"])
@@ -65,7 +97,7 @@ def test_a_resumed_run_is_equal(library, tmp_path, changes, dtype):
     first = small.run(half, 3)
     save(path, half, Tokenizer([(65, 66)]), first)
     found = load(path)
-    assert (found.step, found.config, found.schedule, found.dtype) == (3, small.CONFIG, half.schedule, dtype)
+    assert (found.step, found.config, found.schedule, found.dtype) == (3, half.p.config, half.schedule, dtype)
     assert found.tokenizer.merges == [(65, 66)]
     resumed = small.trainer(library, 6, dtype, **changes)
     found.restore(resumed)
