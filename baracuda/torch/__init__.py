@@ -26,7 +26,7 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _convolution, _moe, _pool, _quantize, _recurrent
+from baracuda.torch import _attention, _autocast, _concat, _convolution, _moe, _pages, _pool, _quantize, _recurrent
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -59,28 +59,22 @@ _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high"
             "output_padding", "output_size", "padding_after", "scale_factor", "stride")  # fmt: skip
 
 
+# Modules of operators that do not follow from the op tables, and of functions that call other ones.
+_BY_HAND: tuple[Any, ...] = (_concat, _pages)
+_module_of: dict[str, Any] = {name: module for module in _BY_HAND for name in module.SCHEMAS}
+_COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, _recurrent, deform_calls)
+
+
 def __getattr__(name: str) -> Any:
     if name == "fft":
         return importlib.import_module(f"{__name__}.fft")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec)
-    elif name in _concat.FUNCTIONS:
-        value = _concat.made(name, _operator, _promoted)
-    elif name in _attention.NAMES:
-        value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _quantize.NAMES:
-        value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _pool.NAMES:
-        value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _recurrent.NAMES:
-        value = _recurrent.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _moe.NAMES:
-        value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in deform_calls.NAMES:
-        value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _convolution.NAMES:
-        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif module := next((each for each in _BY_HAND if name in each.FUNCTIONS), None):
+        value = module.made(name, _operator, _promoted)
+    elif module := next((each for each in _COMPOSED if name in each.NAMES), None):
+        value = module.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -88,31 +82,14 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {
-            *_attention.NAMES,
-            *_concat.FUNCTIONS,
-            *_moe.NAMES,
-            *_pool.NAMES,
-            *_quantize.NAMES,
-            *_recurrent.NAMES,
-            *deform_calls.NAMES,
-            *specs(),
-            *specs(),
-            *_concat.FUNCTIONS,
-            *_attention.NAMES,
-            *_moe.NAMES,
-            *_quantize.NAMES,
-            *_convolution.NAMES,
-            "fft",
-            "register",
-        }
-    )
+    by_hand = [name for module in _BY_HAND for name in module.FUNCTIONS]
+    composed = [name for module in _COMPOSED for name in module.NAMES]
+    return sorted({*specs(), *by_hand, *composed, "fft", "register"})
 
 
 def register() -> None:
     """Register all operators, for lookups by name in C++."""
-    for name in (*specs(), *_concat.SCHEMAS):
+    for name in (*specs(), *_module_of):
         _operator(name)
 
 
@@ -123,7 +100,7 @@ class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
-            is_ours = not name.startswith("_") and (name in specs() or name in _concat.SCHEMAS)
+            is_ours = not name.startswith("_") and (name in specs() or name in _module_of)
             if is_ours and name not in _registering:
                 _operator(name)
         return super().__getattr__(name)
@@ -138,8 +115,8 @@ def _operator(name: str) -> Any:
         with _lock:
             if name not in _registering:
                 _registering.add(name)
-                if name in _concat.SCHEMAS:
-                    _concat.define(name, _library, _operator)
+                if name in _module_of:
+                    _module_of[name].define(name, _library, _operator)
                     _registered[name] = _found(name)
                 else:
                     _define(specs()[name])

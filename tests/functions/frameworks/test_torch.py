@@ -351,6 +351,7 @@ def test_errors_and_names():
     assert set(dir(bt)) == {
         *specs(),
         *bt._concat.FUNCTIONS,
+        *bt._pages.FUNCTIONS,
         *bt._attention.NAMES,
         *bt._moe.NAMES,
         *bt._pool.NAMES,
