@@ -135,6 +135,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 
 if TYPE_CHECKING:
+    from baracuda import linalg as linalg
     from baracuda import optim as optim
     from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
@@ -211,7 +212,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("optim", "random")  # that are attributes, as in NumPy
+_MODULES = ("linalg", "optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
