@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/math/math.h"
 #include "core/types/complex.h"
 
 namespace bk::linalg {
@@ -56,9 +57,23 @@ template <class R>
 BK_HD bool operator==(Complex<R> a, Complex<R> b) {
     return a.re == b.re && a.im == b.im;
 }
-template <class S>
-BK_HD void add_to(S& a, S b) {
-    a = a + b;
+
+// c + a b and c - a b, with one rounding of each real product and sum.
+template <class R>
+BK_HD R add_product(R c, R a, R b) {
+    return math::fma(a, b, c);
+}
+template <class R>
+BK_HD R subtract_product(R c, R a, R b) {
+    return math::fma(-a, b, c);
+}
+template <class R>
+BK_HD Complex<R> add_product(Complex<R> c, Complex<R> a, Complex<R> b) {
+    return {math::fma(-a.im, b.im, math::fma(a.re, b.re, c.re)), math::fma(a.im, b.re, math::fma(a.re, b.im, c.im))};
+}
+template <class R>
+BK_HD Complex<R> subtract_product(Complex<R> c, Complex<R> a, Complex<R> b) {
+    return {math::fma(a.im, b.im, math::fma(-a.re, b.re, c.re)), math::fma(-a.im, b.re, math::fma(-a.re, b.im, c.im))};
 }
 
 // The scalar of a dtype: T itself, or a complex number with arithmetic.
