@@ -75,9 +75,9 @@ inline Status take_workspace(const Launch& launch, int64_t bytes, void** workspa
     return Status::kOk;
 }
 
-BK_COLD inline Status require_flag(const char* name, int32_t value, int32_t most = 1) {
-    if (value >= 0 && value <= most) return Status::kOk;
-    return fail(Status::kInvalidProblem, "%s is %d, must be in [0, %d]", name, value, most);
+BK_COLD inline Status require_flag(const char* name, int32_t value) {
+    if (value == 0 || value == 1) return Status::kOk;
+    return fail(Status::kInvalidProblem, "%s is %d, must be 0 or 1", name, value);
 }
 
 }  // namespace bk::linalg

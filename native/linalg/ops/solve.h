@@ -128,7 +128,8 @@ struct LuSolveOp : SolveOperands<LuSolveOp<T>, T> {
     int32_t batch;
     int32_t n;
     int32_t k;
-    int32_t op;
+    int32_t transposes;
+    int32_t conjugates;
     const int64_t* stride_lu;
     const int64_t* stride_b;
     const int64_t* stride_x;
@@ -139,13 +140,14 @@ struct LuSolveOp : SolveOperands<LuSolveOp<T>, T> {
     }
     Status check_scalars() const {
         BK_TRY(extents().check_scalars());
-        return require_flag("op", op, 2);
+        BK_TRY(require_flag("transposes", transposes));
+        return require_flag("conjugates", conjugates);
     }
     template <class E>
     SolveProblem<scalar_t<T>> problem(const E* lu, const E* b, E* x) const {
-        auto p = extents().problem(op == 0 ? Solves::kLu : Solves::kAdjoint, lu, b, x);
-        if (op != 0) p.m = p.m.transposed();
-        p.conjugates = op == 2;
+        auto p = extents().problem(transposes == 0 ? Solves::kLu : Solves::kAdjoint, lu, b, x);
+        if (transposes != 0) p.m = p.m.transposed();
+        p.conjugates = conjugates != 0;
         return p;
     }
     Status run(const T* lu, const int32_t* pivots, const T* b, T* x, const Launch& launch) const {
@@ -201,7 +203,8 @@ struct InverseOp {
         return extents().of_x().locate(operand, name, role, size);
     }
     SolveProblem<scalar_t<T>> problem(const T* a, T* x) const {
-        auto p = extents().problem<T>(Solves::kGeneral, a, nullptr, x);
+        const T* const none = nullptr;
+        auto p = extents().problem(Solves::kGeneral, a, none, x);
         p.is_identity = true;
         return p;
     }
@@ -274,8 +277,7 @@ struct LeastSquaresOp {
     StridedMatrices of_x() const { return {"stride_x", stride_x, {batch, n, k}}; }
     Status check_scalars() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"n", n}, {"k", k}}));
-        if (!(rcond >= 0)) return fail(Status::kInvalidProblem, "rcond is %g, must be >= 0", rcond);
-        return Status::kOk;
+        return rcond == rcond ? Status::kOk : fail(Status::kInvalidProblem, "rcond is %g, must be a number", rcond);
     }
     Status check() const {
         BK_TRY(check_scalars());
@@ -295,11 +297,16 @@ struct LeastSquaresOp {
     int64_t bytes() const { return least_squares_bytes<scalar_t<T>>(batch, m, n, k); }
     size_t workspace_size() const { return carved(bytes()); }
 
+    real_t<scalar_t<T>> threshold() const {
+        using R = real_t<scalar_t<T>>;
+        return rcond < 0 ? kEpsilon<R> * static_cast<R>(std::max(m, n)) : static_cast<R>(rcond);
+    }
+
     Status run(const T* a, const T* b, T* x, real_t<scalar_t<T>>* residuals, int32_t* rank, const Launch& launch) const {
         using S = scalar_t<T>;
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
-        LeastSquaresProblem<S> p{batch, m, n, k, {}, {}, {}, static_cast<real_t<S>>(rcond), residuals, rank, nullptr};
+        LeastSquaresProblem<S> p{batch, m, n, k, {}, {}, {}, threshold(), residuals, rank, nullptr};
         if (!of_a().is_empty()) p.a = matrices(a, stride_a);
         if (!of_b().is_empty()) p.b = matrices(b, stride_b);
         if (!of_x().is_empty()) p.x = matrices(x, stride_x);
