@@ -112,6 +112,40 @@ struct LeastSquaresProblem {
     int32_t* info;         // zeros
 };
 
+// ld, pivots = the factors of symmetric or Hermitian a, of which the lower triangle is read; or, if x is given, x = a^-1 b with
+// the factors in a (linalg/drivers/ldl.h).
+template <class S>
+struct LdlProblem {
+    int64_t batch, n, k;  // k: right-hand sides, 0 for a factorisation
+    bool hermitian;
+    Matrices<const S> a;
+    Matrices<S> ld;
+    int32_t* new_pivots;
+    int32_t* info;
+    const int32_t* pivots;
+    Matrices<const S> b;
+    Matrices<S> x;
+};
+
+// e = exp(a) of n x n matrices.
+template <class S>
+struct ExponentialProblem {
+    int64_t batch, n;
+    Matrices<const S> a;
+    Matrices<S> e;
+};
+
+// Parts of factorisations as matrices of their own: the triangles below and above, of LuProblem with its permutation P^T
+// (a = P^T L U), of QrProblem R alone. Outputs without data are not wanted.
+template <class S>
+struct UnpackProblem {
+    int64_t batch, m, n;
+    Matrices<const S> packed;
+    const int32_t* pivots;
+    Matrices<S> p, l, u;
+    int64_t u_rows;
+};
+
 // Drivers. Each has a function of the bytes of workspace that a problem needs.
 template <class S>
 int64_t cholesky_bytes(int64_t batch, int64_t n);
@@ -147,5 +181,18 @@ template <class S>
 int64_t least_squares_bytes(int64_t batch, int64_t m, int64_t n, int64_t k);
 template <class S>
 Status least_squares(const Launch& launch, const LeastSquaresProblem<S>& p, void* workspace);
+
+template <class S>
+int64_t ldl_bytes(int64_t batch, int64_t n, int64_t k);
+template <class S>
+Status ldl(const Launch& launch, const LdlProblem<S>& p, void* workspace);
+
+template <class S>
+int64_t exponential_bytes(int64_t batch, int64_t n);
+template <class S>
+Status exponential(const Launch& launch, const ExponentialProblem<S>& p, void* workspace);
+
+template <class S>
+Status unpack(const Launch& launch, const UnpackProblem<S>& p);
 
 }  // namespace bk::linalg

@@ -21,9 +21,8 @@ from baracuda.tensor import TensorRef, contiguous_stride
 # C's flags -> Python's arguments; others have one name.
 _FLAGS = {
     "upper": "upper", "unit": "unitriangular", "conjugates": "conjugate", "transposes": "transpose", "right": "right",
-    "adjoint": "adjoint", "hermitian": "hermitian", "vectors": "vectors",
+    "adjoint": "adjoint", "complete": "complete", "hermitian": "hermitian", "vectors": "vectors",
 }  # fmt: skip
-
 
 
 def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
@@ -99,7 +98,8 @@ def _derive(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any],
     """Extents of results that no array has."""
     if "complete" in numbers:
         complete = as_flag("complete", numbers["complete"])
-        values["n"] = values["m"] if complete else min(values["m"], shapes[spec.arrays[0].name][-1])
+        columns = values["m"] if complete else min(values["m"], shapes[spec.arrays[0].name][-1])
+        values["columns" if "n" in values else "n"] = columns
     if "m" in values and "n" in values:
         values["least"] = min(values["m"], values["n"])
 

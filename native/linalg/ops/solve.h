@@ -314,4 +314,78 @@ struct LeastSquaresOp {
     }
 };
 
+template <class T>
+struct LdlSolveOp {
+    int32_t batch;
+    int32_t n;
+    int32_t k;
+    int32_t hermitian;
+    const int64_t* stride_ld;
+    const int64_t* stride_b;
+    const int64_t* stride_x;
+
+    SolveExtents extents() const { return {batch, n, k, stride_ld, stride_b, stride_x, "stride_ld"}; }
+    Work work() const { return all_or_none(int64_t{batch} * n * k); }
+    Status check_scalars() const {
+        BK_TRY(extents().check_scalars());
+        return require_flag("hermitian", hermitian);
+    }
+    Status check() const {
+        BK_TRY(check_scalars());
+        return extents().check();
+    }
+    Status locate_ld(Operand* operand, const char* name, Role role, int64_t size) const {
+        return extents().of_a().locate(operand, name, role, size);
+    }
+    Status locate_b(Operand* operand, const char* name, Role role, int64_t size) const {
+        return extents().of_b().locate(operand, name, role, size);
+    }
+    Status locate_x(Operand* operand, const char* name, Role role, int64_t size) const {
+        return extents().of_x().locate(operand, name, role, size);
+    }
+    int64_t bytes() const { return ldl_bytes<scalar_t<T>>(batch, n, k); }
+    size_t workspace_size() const { return carved(bytes()); }
+
+    Status run(const T* ld, const int32_t* pivots, const T* b, T* x, const Launch& launch) const {
+        using S = scalar_t<T>;
+        void* workspace;
+        BK_TRY(take_workspace(launch, bytes(), &workspace));
+        return ldl<S>(launch,
+                      {batch, n, k, hermitian != 0, matrices(ld, stride_ld), {}, nullptr, nullptr, pivots, matrices(b, stride_b),
+                       matrices(x, stride_x)},
+                      workspace);
+    }
+};
+
+template <class T>
+struct ExponentialOp {
+    int32_t batch;
+    int32_t n;
+    const int64_t* stride_a;
+    const int64_t* stride_e;
+
+    Work work() const { return all_or_none(int64_t{batch} * n); }
+    StridedMatrices of(const char* name, const int64_t* strides) const { return {name, strides, {batch, n, n}}; }
+    Status check_scalars() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
+    Status check() const {
+        BK_TRY(check_scalars());
+        BK_TRY(of("stride_a", stride_a).require(false));
+        return of("stride_e", stride_e).require(true);
+    }
+    Status locate_a(Operand* operand, const char* name, Role role, int64_t size) const {
+        return of("stride_a", stride_a).locate(operand, name, role, size);
+    }
+    Status locate_e(Operand* operand, const char* name, Role role, int64_t size) const {
+        return of("stride_e", stride_e).locate(operand, name, role, size);
+    }
+    int64_t bytes() const { return exponential_bytes<scalar_t<T>>(batch, n); }
+    size_t workspace_size() const { return carved(bytes()); }
+
+    Status run(const T* a, T* e, const Launch& launch) const {
+        void* workspace;
+        BK_TRY(take_workspace(launch, bytes(), &workspace));
+        return exponential<scalar_t<T>>(launch, {batch, n, matrices(a, stride_a), matrices(e, stride_e)}, workspace);
+    }
+};
+
 }  // namespace bk::linalg
