@@ -362,7 +362,9 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
     if dtype in COMPLEX:
         return report(name, got, ref, encode(got, dtype) == encode(ref, dtype), dtype, "not the reference, bit by bit")
     if not is_float(dtype):
-        return report(name, got, ref, got == ref, dtype, "not the reference")
+        slack = expected.count * UNIT_ROUNDOFF["f32"] * np.asarray(expected.magnitude)
+        good = (np.rint(ref - slack) <= got) & (got <= np.rint(ref + slack)) if np.any(slack) else got == ref
+        return report(name, got, ref, good, dtype, "not the reference")
     single = tolerance == "ulp" and np.max(expected.count) <= 1
     bound = ulps(expected.op, dtype, bk.default_library().backend) if single else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
