@@ -14,7 +14,7 @@ struct Eigh {
     int32_t uplo;
     const int64_t* stride_a;
 
-    Work work() const { return batch == 0 || n == 0 ? Work::kNone : Work::kAll; }
+    Work work() const { return batch == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
     BK_COLD Status check() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"n", n}}));
         BK_TRY(spectral::require_choice("uplo", uplo));
@@ -26,13 +26,14 @@ struct Eigh {
     }
     size_t workspace_size() const { return spectral::team_workspace(batch, n, Job::scratch_bytes(n, true)); }
     Status run(const T* a, real_t<scalar_t<T>>* w, T* v, int32_t* info, const Launch& launch) const {
+        if (n == 0) return spectral::clear_info(launch, info, batch);
         Job job{{spectral::scalars(a), spectral::Strides::of(stride_a)}, spectral::dense(spectral::scalars(v), n, n), w, info, n,
                 uplo == 1};
         return spectral::run_matrix_teams(launch, batch, n, Job::scratch_bytes(n, true), job);
     }
 
 private:
-    using Job = spectral::HermitianJob<T>;
+    using Job = spectral::HermitianJob<scalar_t<T>>;
     spectral::StridedMatrices matrices() const { return {batch, n, n, stride_a}; }
 };
 
@@ -41,7 +42,7 @@ Status eigh_workspace(int32_t uplo, int32_t n, size_t* out_bytes) {
     BK_TRY(spectral::require_choice("uplo", uplo));
     BK_TRY(spectral::require_positive({{"n", n}}));
     return spectral::set_size("out_bytes", out_bytes,
-                              spectral::team_workspace(1, n, spectral::HermitianJob<T>::scratch_bytes(n, true)));
+                              spectral::team_workspace(1, n, spectral::HermitianJob<scalar_t<T>>::scratch_bytes(n, true)));
 }
 
 // One column-major matrix, which becomes the eigenvectors.
@@ -57,7 +58,7 @@ Status run_eigh(int32_t uplo, int32_t n, int32_t lda, void* a_inout, void* eigen
                                      {"info_out", info_out, sizeof(int32_t)}}));
     const auto by = spectral::Strides::columns(lda);
     S* const a = static_cast<S*>(a_inout);
-    const spectral::HermitianJob<T> job{{a, by}, {a, by}, static_cast<real_t<S>*>(eigenvalues_out), info_out, n, uplo == 1};
+    const spectral::HermitianJob<scalar_t<T>> job{{a, by}, {a, by}, static_cast<real_t<S>*>(eigenvalues_out), info_out, n, uplo == 1};
     return spectral::run_matrix_teams({workspace, workspace_bytes, stream}, 1, n, job.scratch_bytes(n, true), job);
 }
 

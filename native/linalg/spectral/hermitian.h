@@ -8,10 +8,9 @@
 namespace bk::linalg::spectral {
 
 // Job of a batch; v.base, the eigenvectors, and info may be NULL. v may be the memory of a.
-template <class T>
+template <class E>
 struct HermitianJob {
-    using E = scalar_t<T>;
-    using R = real_t<T>;
+    using R = real_t<E>;
     View<const E> a;
     View<E> v;
     R* w;

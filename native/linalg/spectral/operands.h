@@ -74,6 +74,11 @@ BK_COLD inline Status require_choice(const char* name, int32_t value) {
     return fail(Status::kInvalidProblem, "%s is %d, must be 0 or 1", name, value);
 }
 
+// info of matrices without elements.
+inline Status clear_info(const Launch& launch, int32_t* info, int64_t batch) {
+    return info == nullptr ? Status::kOk : fill_bytes(launch, info, 0, static_cast<size_t>(batch) * sizeof(int32_t));
+}
+
 // Writes a workspace size through the pointer of a query.
 BK_COLD inline Status set_size(const char* name, size_t* out, size_t bytes) {
     if (out == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", name);

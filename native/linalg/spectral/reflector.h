@@ -16,13 +16,11 @@ struct Reflector {
     // most 1, so that the error is far below one rounding of the matrix.
     static BK_HD Reflector of(E alpha, real_t<E> tail) {
         using R = real_t<E>;
-        const R re = real(alpha), im = imaginary(alpha);
-        if (tail < Numbers<R>::kFloor) {
-            tail = 0;
-            if (im == 0 || square(alpha) < Numbers<R>::kFloor) return {re, element_of<E>(0), element_of<E>(0)};
-        }
-        const R beta = -with_sign(root(square(alpha) + tail), re);
-        return {beta, element_of<E>((beta - re) / beta, -im / beta), element_of<E>(1) / (alpha - element_of<E>(beta))};
+        const R re = real(alpha), im = imaginary(alpha), of_alpha = square(alpha), least = Numbers<R>::kFloor;
+        if (tail < least && (im == 0 || of_alpha < least)) return {re, element_of<E>(0), element_of<E>(0)};
+        const R length = root(tail < least ? of_alpha : of_alpha + tail), beta = -with_sign(length, re);
+        const E scale = tail < least ? element_of<E>(0) : element_of<E>(1) / (alpha - element_of<E>(beta));
+        return {beta, element_of<E>((beta - re) / beta, -im / beta), scale};
     }
 };
 

@@ -47,6 +47,11 @@ private:
 
 namespace bk::linalg::spectral {
 
+// job(team, scratch, item) for each item in [0, items), each with `bytes` of scratch. `extent`, that of the matrices, chooses
+// the team. run.h defines it.
+template <class Job>
+Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, int64_t bytes, const Job& job);
+
 // Elements from one column of a matrix in scratch to the next: whole vectors on the CPU, odd on a GPU, whose banks differ
 // then.
 template <class E>

@@ -44,14 +44,13 @@ BK_HD void fill_matrix(const MatrixTeam& team, const View<E>& view, int64_t item
     for_elements(team, view.by, rows, columns, [&](int i, int j) { to[i * view.by.row + j * view.by.column] = value; });
 }
 
-// Column j of matrix `item` becomes column order[j] of scratch times factor[j]; order and factor may be NULL.
+// Column j of matrix `item` becomes column order[j] of scratch times factor[j], or its conjugate.
 template <class E>
 BK_HD void store_columns(const MatrixTeam& team, const View<E>& view, int64_t item, const E* a, int64_t pitch, int rows,
-                         int columns, const int* order, const E* factor) {
+                         int columns, const int* order, const E* factor, bool conjugates = false) {
     E* const to = view.matrix(item);
     for_elements(team, view.by, rows, columns, [&](int i, int j) {
-        const E x = a[i + (order == nullptr ? j : order[j]) * pitch];
-        to[i * view.by.row + j * view.by.column] = factor == nullptr ? x : x * factor[j];
+        to[i * view.by.row + j * view.by.column] = conj_if(conjugates, a[i + order[j] * pitch] * factor[j]);
     });
 }
 
