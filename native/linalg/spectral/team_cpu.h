@@ -20,6 +20,7 @@ struct MatrixTeam {
     BK_HD static constexpr int warp() { return 0; }
     BK_HD static constexpr int warps() { return 1; }
     BK_HD void sync() const {}
+    BK_HD void sync_lanes() const {}
     template <class E>
     BK_HD E lane_sum(E mine) const {
         return mine;

@@ -29,6 +29,11 @@ struct MatrixTeam {
         if (size_ > 1) __syncthreads();
 #endif
     }
+    BK_HD void sync_lanes() const {
+#if BK_IN_KERNEL
+        if (size_ > 1) __syncwarp();
+#endif
+    }
     // All-reduces over the lanes of a warp.
     template <class E, class Op>
     BK_HD E lane_reduce(E mine, [[maybe_unused]] const Op& op) const {
