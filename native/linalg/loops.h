@@ -61,7 +61,8 @@ BK_LINALG void subtract_multiple(const MatrixTeam& team, int64_t n, S f, const S
 template <class S>
 BK_LINALG void subtract_outer(const MatrixTeam& team, int64_t m, int64_t n, const S* x, const S* y, int64_t step, bool conjugates,
                               const Columns<S>& a) {
-    for (int64_t j = team.group; j < n; j += team.groups)
+    const int columns = static_cast<int>(n);  // extents are of 31 bits, which bounds the loop for the compiler
+    for (int j = team.group; j < columns; j += team.groups)
         subtract_multiple(team, m, conj_if(conjugates, y[j * step]), x, a.column(j));
 }
 

@@ -12,6 +12,8 @@ struct Eig {
     int32_t batch;
     int32_t n;
     const int64_t* stride_a;
+    const int64_t* stride_v;
+    const int64_t* stride_vl;
 
     using E = scalar_t<T>;
     using R = real_t<E>;
@@ -20,20 +22,24 @@ struct Eig {
     Work work() const { return batch == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
     BK_COLD Status check() const {
         BK_TRY(check_extents());
-        return matrices().check("stride_a");
+        BK_TRY(of_a().require(false));
+        if (stride_v != nullptr) BK_TRY(of_v().require(true));
+        return stride_vl == nullptr ? Status::kOk : of_vl().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
-    Status locate_a(Operand* operand, const char* name, Role role, int64_t size) const {
-        return matrices().locate(operand, name, role, size, "stride_a");
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
+    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const { return of_v().locate(at, name, role, size); }
+    Status locate_vl(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_vl().locate(at, name, role, size);
     }
     size_t workspace_size() const { return spectral::team_workspace(batch, n, Job::scratch_bytes(n, true)); }
     Status run(const T* a, ComplexT* w, ComplexT* v, ComplexT* vl, int32_t* info, const Launch& launch) const {
         if (n == 0) return spectral::clear_info(launch, info, batch);
         Job job{};
-        job.a = {spectral::scalars(a), spectral::Strides::of(stride_a)};
-        job.w = spectral::scalars(w);
-        job.v[spectral::kRight] = spectral::dense(spectral::scalars(v), n, n);
-        job.v[spectral::kLeft] = spectral::dense(spectral::scalars(vl), n, n);
+        job.a = spectral::strided(scalars(a), stride_a);
+        job.w = scalars(w);
+        job.v[spectral::kRight] = spectral::strided(scalars(v), stride_v);
+        job.v[spectral::kLeft] = spectral::strided(scalars(vl), stride_vl);
         job.info = info;
         job.n = n;
         return spectral::run_matrix_teams(launch, batch, n, Job::scratch_bytes(n, true), job);
@@ -41,7 +47,9 @@ struct Eig {
 
 private:
     using Job = spectral::GeneralJob<E>;
-    spectral::StridedMatrices matrices() const { return {batch, n, n, stride_a}; }
+    StridedMatrices of_a() const { return {"stride_a", stride_a, {batch, n, n}}; }
+    StridedMatrices of_v() const { return {"stride_v", stride_v, {batch, n, n}}; }
+    StridedMatrices of_vl() const { return {"stride_vl", stride_vl, {batch, n, n}}; }
 };
 
 // --- the reference's function -------------------------------------------------------------------------------------------
@@ -57,18 +65,18 @@ struct EigArguments {
     int32_t* info;
 
     BK_COLD Status check(size_t size) const {
-        BK_TRY(require_choice("jobvl", jobvl));
-        BK_TRY(require_choice("jobvr", jobvr));
+        BK_TRY(require_flag("jobvl", jobvl));
+        BK_TRY(require_flag("jobvr", jobvr));
         BK_TRY(require_positive({{"n", n}}));
         if (n > INT32_MAX) return fail(Status::kUnsupported, "n is %lld, must be < 2^31", static_cast<long long>(n));
-        BK_TRY(require_pitch("lda", lda, "n", n));
+        BK_TRY(require_column_pitch("lda", lda, "n", n));
         BK_TRY(require_arrays({{"a_inout", a, size}, {"w_out", w, size}, {"info_out", info, sizeof(int32_t)}}));
         if (jobvl == 1) {
-            BK_TRY(require_pitch("ldvl", ldvl, "n", n));
+            BK_TRY(require_column_pitch("ldvl", ldvl, "n", n));
             BK_TRY(require_arrays({{"vl_out", vl, size}}));
         }
         if (jobvr == 1) {
-            BK_TRY(require_pitch("ldvr", ldvr, "n", n));
+            BK_TRY(require_column_pitch("ldvr", ldvr, "n", n));
             BK_TRY(require_arrays({{"vr_out", vr, size}}));
         }
         return Status::kOk;
@@ -124,8 +132,8 @@ inline Status run_eig(int32_t dtype_tag, int32_t jobvl, int32_t jobvr, int64_t n
 inline Status eig_workspace(int32_t dtype_tag, int32_t jobvl, int32_t jobvr, int64_t n, size_t* out_device_bytes,
                             size_t* out_host_bytes) {
     using namespace spectral;
-    BK_TRY(require_choice("jobvl", jobvl));
-    BK_TRY(require_choice("jobvr", jobvr));
+    BK_TRY(require_flag("jobvl", jobvl));
+    BK_TRY(require_flag("jobvr", jobvr));
     BK_TRY(require_positive({{"n", n}}));
     if (n > INT32_MAX) return fail(Status::kUnsupported, "n is %lld, must be < 2^31", static_cast<long long>(n));
     if (out_host_bytes == nullptr) return fail(Status::kInvalidProblem, "out_host_bytes is NULL");

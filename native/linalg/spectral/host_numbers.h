@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/collectives/items.h"
-#include "linalg/spectral/element.h"
+#include "linalg/spectral/view.h"
 
 namespace bk::linalg::spectral {
 
@@ -23,12 +23,12 @@ inline Status copy_to_host([[maybe_unused]] const Launch& launch, double* to, co
 
 template <class E>
 struct IdentityJob {
-    E* to;
+    View<E> to;
     int64_t n;
 
     BK_HD void operator()(int64_t item) const {
-        const int64_t in_matrix = item % (n * n);
-        to[item] = element_of<E>(in_matrix / n == in_matrix % n ? 1 : 0);
+        const int64_t matrix = item / (n * n), in_matrix = item % (n * n), i = in_matrix / n, j = in_matrix % n;
+        to.matrix(matrix)[i * to.by.row + j * to.by.column] = element_of<E>(i == j ? 1 : 0);
     }
 };
 

@@ -1,45 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands of the spectral rows, and checks of the reference's functions.
+// Operands of the spectral rows, and checks of the reference's functions, whose pitches are those of columns.
 #pragma once
 
-#include "core/abi/operand.h"
-#include "core/abi/strided_args.h"
+#include "linalg/ops/operands.h"
 #include "linalg/spectral/view.h"
 
 namespace bk::linalg::spectral {
 
-template <class T>
-const scalar_t<T>* scalars(const T* a) {
-    return reinterpret_cast<const scalar_t<T>*>(a);
-}
-template <class T>
-scalar_t<T>* scalars(T* a) {
-    return reinterpret_cast<scalar_t<T>*>(a);
-}
-
-// A batch of input matrices with three strides.
-struct StridedMatrices {
-    int32_t batch, rows, columns;
-    const int64_t* strides;
-
-    bool is_empty() const { return batch == 0 || rows == 0 || columns == 0; }
-    BK_COLD Status check(const char* name) const {
-        return strides == nullptr ? fail(Status::kInvalidProblem, "%s is NULL", name) : Status::kOk;
-    }
-    BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name) const {
-        const int32_t shape[] = {batch, rows, columns};
-        BK_TRY(locate_strided(operand, name, role, size, strides_name, 3, shape, strides, nullptr));
-        operand->rank = 0;  // no output is these matrices, so layouts are never compared
-        operand->shape = nullptr;
-        operand->strides = nullptr;
-        return Status::kOk;
-    }
-};
-
-// A row-major batch of results; NULL stays NULL.
+// A batch with three strides; NULL stays NULL.
 template <class E>
-View<E> dense(E* base, int64_t rows, int64_t columns) {
-    return {base, {rows * columns, columns, 1}};
+View<E> strided(E* base, const int64_t* strides) {
+    return base == nullptr ? View<E>{} : View<E>{base, Strides::of(strides)};
 }
 
 BK_COLD inline Status require_positive(std::initializer_list<NamedExtent> extents) {
@@ -49,7 +20,7 @@ BK_COLD inline Status require_positive(std::initializer_list<NamedExtent> extent
     return Status::kOk;
 }
 
-BK_COLD inline Status require_pitch(const char* name, int64_t pitch, const char* rows_name, int64_t rows) {
+BK_COLD inline Status require_column_pitch(const char* name, int64_t pitch, const char* rows_name, int64_t rows) {
     if (pitch >= rows) return Status::kOk;
     return fail(Status::kInvalidProblem, "%s is %lld, must be >= %s, %lld", name, static_cast<long long>(pitch), rows_name,
                 static_cast<long long>(rows));
@@ -67,11 +38,6 @@ BK_COLD inline Status require_arrays(std::initializer_list<NamedPointer> pointer
         if (reinterpret_cast<uintptr_t>(p.pointer) % p.alignment != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %zu bytes", p.name, p.pointer, p.alignment);
     return Status::kOk;
-}
-
-BK_COLD inline Status require_choice(const char* name, int32_t value) {
-    if (value == 0 || value == 1) return Status::kOk;
-    return fail(Status::kInvalidProblem, "%s is %d, must be 0 or 1", name, value);
 }
 
 // info of matrices without elements.

@@ -7,7 +7,7 @@
 namespace bk::linalg::spectral {
 
 template <class Job>
-__global__ void __launch_bounds__(kMostTeamThreads)
+__global__ void __launch_bounds__(kMostTeamThreads, 1)
     matrix_team_kernel(const __grid_constant__ Job job, int64_t items, int64_t slice, int is_thread, char* scratch) {
     BK_LAUNCH_SHARED(uint4, team_words);
     char* const shared = reinterpret_cast<char*>(team_words);

@@ -15,51 +15,58 @@ struct Svd {
     int32_t n;
     int32_t full_matrices;
     const int64_t* stride_a;
+    const int64_t* stride_u;
+    const int64_t* stride_vh;
 
-    int64_t rank() const { return std::min(m, n); }
-    int64_t left_vectors() const { return full_matrices != 0 ? m : rank(); }
-    int64_t right_vectors() const { return full_matrices != 0 ? n : rank(); }
+    int32_t least() const { return std::min(m, n); }
+    int32_t left_vectors() const { return full_matrices != 0 ? m : least(); }
+    int32_t right_vectors() const { return full_matrices != 0 ? n : least(); }
     // A matrix without elements has vectors if all are wanted: an identity.
     Work work() const { return batch == 0 ? Work::kNone : m == 0 || n == 0 ? Work::kZeros : Work::kAll; }
     BK_COLD Status check() const {
         BK_TRY(check_extents());
-        return matrices().check("stride_a");
+        BK_TRY(of_a().require(false));
+        if (stride_u != nullptr) BK_TRY(of_u().require(true));
+        return stride_vh == nullptr ? Status::kOk : of_vh().require(true);
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}));
-        return spectral::require_choice("full_matrices", full_matrices);
+        return require_flag("full_matrices", full_matrices);
     }
-    Status locate_a(Operand* operand, const char* name, Role role, int64_t size) const {
-        return matrices().locate(operand, name, role, size, "stride_a");
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
+    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const { return of_u().locate(at, name, role, size); }
+    Status locate_vh(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_vh().locate(at, name, role, size);
     }
     size_t workspace_size() const { return spectral::team_workspace(batch, std::max(m, n), Job::scratch_bytes(shape(true))); }
     Status run(const T* a, real_t<scalar_t<T>>* s, T* u, T* vh, int32_t* info, const Launch& launch) const {
         if (work() == Work::kZeros) return identities(u, vh, info, launch);
         Job job{};
-        job.a = {spectral::scalars(a), spectral::Strides::of(stride_a)};
-        job.u = spectral::dense(spectral::scalars(u), m, left_vectors());
-        job.v = spectral::dense(spectral::scalars(vh), right_vectors(), n);
+        job.a = spectral::strided(scalars(a), stride_a);
+        job.u = spectral::strided(scalars(u), stride_u);
+        job.v = spectral::strided(scalars(vh), stride_vh);
         job.v.by = job.v.by.transposed();
         job.conjugates_v = true;
         job.s = s;
-        job.step_s = rank();
+        job.step_s = least();
         job.info = info;
         job.shape = shape(u != nullptr || vh != nullptr);
         job.rank = std::max(m, n);
-        const int64_t extent = std::max(m, n);
-        return spectral::run_matrix_teams(launch, batch, extent, Job::scratch_bytes(job.shape), job);
+        return spectral::run_matrix_teams(launch, batch, std::max(m, n), Job::scratch_bytes(job.shape), job);
     }
 
 private:
     using Job = spectral::SingularJob<scalar_t<T>>;
-    spectral::StridedMatrices matrices() const { return {batch, m, n, stride_a}; }
+    StridedMatrices of_a() const { return {"stride_a", stride_a, {batch, m, n}}; }
+    StridedMatrices of_u() const { return {"stride_u", stride_u, {batch, m, left_vectors()}}; }
+    StridedMatrices of_vh() const { return {"stride_vh", stride_vh, {batch, right_vectors(), n}}; }
     spectral::SingularShape shape(bool wants_vectors) const { return {m, n, wants_vectors, full_matrices != 0}; }
     Status identities(T* u, T* vh, int32_t* info, const Launch& launch) const {
-        const int64_t extent = std::max(m, n);
-        spectral::IdentityJob<scalar_t<T>> job{spectral::scalars(m != 0 ? u : vh), extent};
         BK_TRY(spectral::clear_info(launch, info, batch));
-        if (full_matrices == 0 || extent == 0 || job.to == nullptr) return Status::kOk;
-        return run_items(launch, batch * extent * extent, sizeof(T), job);
+        const int64_t extent = std::max(m, n);
+        const auto to = m != 0 ? spectral::strided(scalars(u), stride_u) : spectral::strided(scalars(vh), stride_vh);
+        if (full_matrices == 0 || extent == 0 || to.base == nullptr) return Status::kOk;
+        return run_items(launch, batch * extent * extent, sizeof(T), spectral::IdentityJob<scalar_t<T>>{to, extent});
     }
 };
 
@@ -90,15 +97,15 @@ Status run_svd(uint8_t jobu, uint8_t jobv, int32_t m, int32_t n, int32_t lda, vo
     BK_TRY(require_job("jobv", jobv));
     BK_TRY(require_positive({{"m", m}, {"n", n}}));
     if (m < n) return fail(Status::kInvalidProblem, "m is %d, must be >= n, %d", m, n);
-    BK_TRY(require_pitch("lda", lda, "m", m));
+    BK_TRY(require_column_pitch("lda", lda, "m", m));
     BK_TRY(require_arrays(
         {{"a_inout", a_inout, sizeof(T)}, {"s_out", s_out, sizeof(T)}, {"info_out", info_out, sizeof(int32_t)}}));
     if (jobu != kNoVectors) {
-        BK_TRY(require_pitch("ldu", ldu, "m", m));
+        BK_TRY(require_column_pitch("ldu", ldu, "m", m));
         BK_TRY(require_arrays({{"u_out", u_out, sizeof(T)}}));
     }
     if (jobv != kNoVectors) {
-        BK_TRY(require_pitch("ldvt", ldvt, "n", n));
+        BK_TRY(require_column_pitch("ldvt", ldvt, "n", n));
         BK_TRY(require_arrays({{"vt_out", vt_out, sizeof(T)}}));
     }
     SingularJob<scalar_t<T>> job{};
@@ -114,7 +121,7 @@ Status run_svd(uint8_t jobu, uint8_t jobv, int32_t m, int32_t n, int32_t lda, vo
 
 template <class T>
 Status svd_batched_workspace(int32_t jobz, int32_t n, int32_t batch_size, size_t* out_bytes) {
-    BK_TRY(spectral::require_choice("jobz", jobz));
+    BK_TRY(require_flag("jobz", jobz));
     BK_TRY(spectral::require_positive({{"n", n}, {"batch_size", batch_size}}));
     return spectral::set_size("out_bytes", out_bytes,
                               spectral::team_workspace(batch_size, n, spectral::SingularJob<scalar_t<T>>::scratch_bytes({n, n, jobz == 1, false})));
@@ -126,11 +133,11 @@ Status run_svd_batched(int32_t jobz, int32_t n, int32_t lda, int32_t ldu, int32_
                        void* v_out, int32_t* info_out, int32_t batch_size, void* workspace, size_t workspace_bytes,
                        void* stream) {
     using namespace spectral;
-    BK_TRY(require_choice("jobz", jobz));
+    BK_TRY(require_flag("jobz", jobz));
     BK_TRY(require_positive({{"n", n}, {"batch_size", batch_size}}));
-    BK_TRY(require_pitch("lda", lda, "n", n));
-    BK_TRY(require_pitch("ldu", ldu, "n", n));
-    BK_TRY(require_pitch("ldv", ldv, "n", n));
+    BK_TRY(require_column_pitch("lda", lda, "n", n));
+    BK_TRY(require_column_pitch("ldu", ldu, "n", n));
+    BK_TRY(require_column_pitch("ldv", ldv, "n", n));
     BK_TRY(require_arrays(
         {{"a_inout", a_inout, sizeof(T)}, {"s_out", s_out, sizeof(T)}, {"info_out", info_out, sizeof(int32_t)}}));
     if (jobz == 1) BK_TRY(require_arrays({{"u_out", u_out, sizeof(T)}, {"v_out", v_out, sizeof(T)}}));
@@ -148,7 +155,7 @@ Status run_svd_batched(int32_t jobz, int32_t n, int32_t lda, int32_t ldu, int32_
 
 namespace spectral {
 BK_COLD inline Status check_truncated(int32_t jobz, int32_t rank, int32_t m, int32_t n, int32_t batch_size) {
-    BK_TRY(require_choice("jobz", jobz));
+    BK_TRY(require_flag("jobz", jobz));
     BK_TRY(require_positive({{"m", m}, {"n", n}, {"batch_size", batch_size}}));
     if (rank < 1 || rank > std::min(m, n))
         return fail(Status::kInvalidProblem, "rank is %d, must be in [1, %d]", rank, std::min(m, n));
@@ -181,9 +188,9 @@ Status run_svda_batched(int32_t jobz, int32_t rank, int32_t m, int32_t n, int32_
                         void* workspace, size_t workspace_bytes, void* stream) {
     using namespace spectral;
     BK_TRY(check_truncated(jobz, rank, m, n, batch_size));
-    BK_TRY(require_pitch("lda", lda, "m", m));
-    BK_TRY(require_pitch("ldu", ldu, "m", m));
-    BK_TRY(require_pitch("ldv", ldv, "n", n));
+    BK_TRY(require_column_pitch("lda", lda, "m", m));
+    BK_TRY(require_column_pitch("ldu", ldu, "m", m));
+    BK_TRY(require_column_pitch("ldv", ldv, "n", n));
     BK_TRY(require_arrays({{"a_in", a_in, sizeof(T)}, {"s_out", s_out, sizeof(T)}, {"info_out", info_out, sizeof(int32_t)}}));
     if (jobz == 1) BK_TRY(require_arrays({{"u_out", u_out, sizeof(T)}, {"v_out", v_out, sizeof(T)}}));
     SingularJob<scalar_t<T>> job{};
