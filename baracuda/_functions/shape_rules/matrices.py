@@ -52,7 +52,8 @@ def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
     scalars: dict[str, Any] = {name: values[name] for name in names if name in values}
-    scalars |= flags
+    scalars |= flags | {name: int(text) for name, text in spec.fixed.items()}
+    scalars |= {name: as_real(name, numbers[name]) for name in ("atol", "rtol") if name in names}
     if "rcond" in names:
         scalars["rcond"] = _rcond(numbers["rcond"])
     trailing = {

@@ -21,14 +21,16 @@ inline Status copy_to_host([[maybe_unused]] const Launch& launch, double* to, co
 #endif
 }
 
+// Square matrices that are an identity or 0.
 template <class E>
-struct IdentityJob {
+struct ConstantJob {
     View<E> to;
     int64_t n;
+    bool is_identity;
 
     BK_HD void operator()(int64_t item) const {
         const int64_t matrix = item / (n * n), in_matrix = item % (n * n), i = in_matrix / n, j = in_matrix % n;
-        to.matrix(matrix)[i * to.by.row + j * to.by.column] = element_of<E>(i == j ? 1 : 0);
+        to.matrix(matrix)[i * to.by.row + j * to.by.column] = element_of<E>(is_identity && i == j ? 1 : 0);
     }
 };
 

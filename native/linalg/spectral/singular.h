@@ -34,6 +34,11 @@ struct SingularJob {
     double* residual;
     SingularShape shape;
     int rank;
+    // Products of the vectors, without a base if they are not wanted: the sum over values s above the tolerance of v u^H / s, and
+    // the polar factors, the sums of u v^H over all and of s v v^H. `counted` is how many values are above the tolerance.
+    View<E> inverse, unitary, hermitian;
+    int32_t* counted;
+    double atol, rtol;
 
     struct Parts {
         E *longs, *shorts;
@@ -89,15 +94,43 @@ struct SingularJob {
         for_own(team, 0, n, [&](int i) { p.size[i] = absolute(p.b.d[i]); });
         team.sync();
         sort_indices(team, p.size, n, true, p.order);
-        for_own(team, 0, n < rank ? n : rank, [&](int i) { s[item * step_s + i] = p.size[p.order[i]] / scale; });
+        for_own(team, 0, s == nullptr ? 0 : n < rank ? n : rank,
+                [&](int i) { s[item * step_s + i] = p.size[p.order[i]] / scale; });
         if (team.rank() == 0) {
             if (info != nullptr) info[item] = 0;
             if (residual != nullptr) residual[item] = rest_of(p, n, static_cast<double>(scale));
         }
-        if (wants) store(team, p, item);
+        const int above = count_above(p, n, static_cast<double>(scale));
+        if (team.rank() == 0 && counted != nullptr) counted[item] = above;
+        if (wants) store(team, p, item, above, 1 / scale);
     }
 
 private:
+    // Values above max(atol, rtol s[0]); sizes are scaled.
+    BK_HD int count_above(const Parts& p, int n, double scale) const {
+        const double most = static_cast<double>(p.size[p.order[0]]);
+        const double limit = atol * scale > rtol * most ? atol * scale : rtol * most;
+        int count = 0;
+        while (count < n && static_cast<double>(p.size[p.order[count]]) > limit) ++count;
+        return count;
+    }
+
+    // The sum of left_k weight_k right_k^H over the first `count` columns in order.
+    template <class Weight>
+    BK_HD void store_product(const MatrixTeam& team, const View<E>& view, int64_t item, const E* left, int64_t left_pitch,
+                             int left_rows, const E* right, int64_t right_pitch, int right_rows, const int* order, int count,
+                             const Weight& weight) const {
+        E* const to = view.matrix(item);
+        for_elements(team, view.by, left_rows, right_rows, [&](int i, int j) {
+            E total = element_of<E>(0);
+            for (int k = 0; k < count; ++k) {
+                const int at = order[k];
+                total += weight(at) * (left[i + at * left_pitch] * conj(right[j + at * right_pitch]));
+            }
+            to[i * view.by.row + j * view.by.column] = total;
+        });
+    }
+
     BK_HD double rest_of(const Parts& p, int n, double scale) const {
         double squares = 0;
         for (int k = n - 1; k >= rank; --k) {
@@ -126,7 +159,7 @@ private:
 
     // Columns in descending order of the values, each pair with the phase of U's column, and the signs of the values in the
     // shorter side's.
-    BK_HD void store(const MatrixTeam& team, const Parts& p, int64_t item) const {
+    BK_HD void store(const MatrixTeam& team, const Parts& p, int64_t item, int above, R back) const {
         const bool is_wide = shape.is_wide();
         const int rows = shape.rows(), n = shape.columns(), kept = shape.long_vectors();
         for_own(team, n, kept, [&](int j) { p.order[j] = j; });
@@ -148,16 +181,31 @@ private:
         if (short_view.base != nullptr)
             store_columns(team, short_view, item, p.shorts, p.short_pitch, n, shorts, p.order, p.phase,
                           !is_wide && conjugates_v);
+        const E *const left = is_wide ? p.shorts : p.longs, *const right = is_wide ? p.longs : p.shorts;
+        const int64_t left_pitch = is_wide ? p.short_pitch : p.long_pitch, right_pitch = is_wide ? p.long_pitch : p.short_pitch;
+        if (inverse.base != nullptr)
+            store_product(team, inverse, item, right, right_pitch, shape.n, left, left_pitch, shape.m, p.order, above,
+                          [&](int k) { return 1 / (p.size[k] * back); });
+        if (unitary.base != nullptr)
+            store_product(team, unitary, item, left, left_pitch, shape.m, right, right_pitch, shape.n, p.order, n,
+                          [](int) { return R(1); });
+        if (hermitian.base != nullptr)
+            store_product(team, hermitian, item, right, right_pitch, shape.n, right, right_pitch, shape.n, p.order, n,
+                          [&](int k) { return p.size[k] * back; });
     }
 
     BK_HD void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
         const R nan = kNaN<R>;
         const int n = shape.columns(), kept = shape.long_vectors(), values = n < rank ? n : rank;
-        for_own(team, 0, values, [&](int i) { s[item * step_s + i] = nan; });
+        for_own(team, 0, s == nullptr ? 0 : values, [&](int i) { s[item * step_s + i] = nan; });
         const int of_u = shape.is_wide() ? n : kept, of_v = shape.is_wide() ? kept : n;
         fill_matrix(team, u, item, shape.m, of_u < rank ? of_u : rank, nan_of<E>());
         fill_matrix(team, v, item, shape.n, of_v < rank ? of_v : rank, nan_of<E>());
+        fill_matrix(team, inverse, item, shape.n, shape.m, nan_of<E>());
+        fill_matrix(team, unitary, item, shape.m, shape.n, nan_of<E>());
+        fill_matrix(team, hermitian, item, shape.n, shape.n, nan_of<E>());
         if (team.rank() != 0) return;
+        if (counted != nullptr) counted[item] = 0;
         if (info != nullptr) info[item] = why;
         if (residual != nullptr) residual[item] = kNaN<double>;
     }

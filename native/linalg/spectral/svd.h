@@ -66,7 +66,7 @@ private:
         const int64_t extent = std::max(m, n);
         const auto to = m != 0 ? spectral::strided(scalars(u), stride_u) : spectral::strided(scalars(vh), stride_vh);
         if (full_matrices == 0 || extent == 0 || to.base == nullptr) return Status::kOk;
-        return run_items(launch, batch * extent * extent, sizeof(T), spectral::IdentityJob<scalar_t<T>>{to, extent});
+        return run_items(launch, batch * extent * extent, sizeof(T), spectral::ConstantJob<scalar_t<T>>{to, extent, true});
     }
 };
 
