@@ -22,7 +22,7 @@ struct Pinv {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        return of_y().require(true);
+        return stride_y == nullptr ? Status::kOk : of_y().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
     Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
@@ -38,11 +38,11 @@ struct Pinv {
         job.inverse = spectral::strided(scalars(y), stride_y);
         job.counted = rank;
         job.info = info;
-        job.shape = shape();
+        job.shape = {m, n, y != nullptr, false};
         job.atol = atol;
         // A negative tolerance is the default of NumPy and PyTorch.
         job.rtol = rtol < 0 ? std::max(m, n) * 2.0 * static_cast<double>(spectral::Numbers<R>::kRoundoff) : rtol;
-        return spectral::run_matrix_teams(launch, batch, std::max(m, n), Job::scratch_bytes(shape()), job);
+        return spectral::run_matrix_teams(launch, batch, std::max(m, n), Job::scratch_bytes(job.shape), job);
     }
 
 private:
