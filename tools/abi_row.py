@@ -36,6 +36,10 @@ WIDTHS["c32"] = 64
 BITS = _param.FORMS["bits"]
 SUFFIXES = _param.SUFFIXES
 SLOTS = ("T", "U", "I", "O")
+# Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
+# strides of an operand; its pitch, the elements from one row to the next; one axis; the offset of a slice; a choice
+# between variants; a scalar argument of the function.
+ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode", "parameter")
 
 
 class TableError(Exception):
@@ -82,6 +86,41 @@ class TypedParam(Param):
 
     def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
         return f"{self.pointer_type(slots)} {self.name}"
+
+
+def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
+    """The parameters with roles derived from their names, dtypes and directions."""
+    operands = [p.name for p in params if p.is_pointer or p.is_list]
+    extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
+    located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
+    return tuple(p._replace(**role_of(p, operands, extents, located)) for p in params)
+
+
+def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:
+    role, of = p.role, ""
+    if p.is_pointer or p.is_list:
+        role = "operand"
+    elif p.name.startswith("stride_") and not role:
+        role, of = "stride", p.name.removeprefix("stride_")
+        if of not in operands:
+            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif re.match("ld.", p.name) and not role:
+        role, of = "pitch", p.name.removeprefix("ld").partition("_")[0]
+        if of not in operands:
+            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
+    elif role == "stride":  # the operand in its name, or whose shape names it
+        of = next((name for name in operands if p.name.endswith(f"_{name}")), located.get(p.name, ""))
+    elif p.direction == "host":
+        role = role or ("shape" if p.name.endswith("shape") else "parameter")
+    elif role == "offset":
+        of = next((o for o in operands if p.name.startswith(f"{o}_") or p.name.endswith(f"_{o}")), "")
+        if not of:
+            raise TableError(f"parameter {p.name}: its name begins and ends with that of no operand")
+    elif not role and p.dtype in ("i32", "i64"):
+        role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
+        if not role:
+            raise TableError(f"parameter {p.name}: its role, one of {' '.join(ROLES)}, must stand before it")
+    return {"role": role or "parameter", "of": of}
 
 
 class Call(NamedTuple):

@@ -35,8 +35,8 @@ params         parameters of other ops, one per line: a scalar `i64 numel`, a ho
                that each may be NULL. The class has the array, and `locate_<name>(..., k)` locates entry k
                (core/abi/operand_list.h). Strides of all entries are one array, `host i64 stride_<name>[n, rank]`
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
-               16-bit floats and T otherwise; `T.real` is the dtype of the modulus of a T, `T.complex` that of complex
-               numbers of real parts T, or T if it is complex. An array of `T.address` has i64, addresses of arrays of T
+               16-bit floats and T otherwise; `T.complex` is c32 of f32 and c64 of f64, and `T.real` f32 of c32 and f64 of
+               c64. An array of `T.address` has i64, addresses of arrays of T
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
                `locate_<name>`. The layout of an array `a` with a pitch `i64 lda` is given by the class's `stored_a()`
                (core/abi/stored_matrices.h)
@@ -115,13 +115,21 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam, parse_number
+from abi_row import (
+    C_TYPES,
+    ROLES,
+    SLOTS,
+    SUFFIXES,
+    Call,
+    Param,
+    Row,
+    TableError,
+    TypedParam,
+    parse_number,
+    with_roles,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
-# strides of an operand; its pitch, the elements from one row to the next; one axis; the offset of a slice; a choice
-# between variants; a scalar argument of the function.
-ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode", "parameter")
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
@@ -152,41 +160,6 @@ def parse_param(text: str) -> Param:
         raise TableError(f"parameter {text!r}: an array has no default")
     number = parse_number(default, dtype) if default else None
     return (TypedParam if typed else Param)(name, dtype, direction, shape, role, "", number)
-
-
-def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
-    """The parameters with roles derived from their names, dtypes and directions."""
-    operands = [p.name for p in params if p.is_pointer or p.is_list]
-    extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
-    located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
-    return tuple(p._replace(**role_of(p, operands, extents, located)) for p in params)
-
-
-def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str, str]) -> dict[str, str]:
-    role, of = p.role, ""
-    if p.is_pointer or p.is_list:
-        role = "operand"
-    elif p.name.startswith("stride_") and not role:
-        role, of = "stride", p.name.removeprefix("stride_")
-        if of not in operands:
-            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
-    elif re.match("ld.", p.name) and not role:
-        role, of = "pitch", p.name.removeprefix("ld").partition("_")[0]
-        if of not in operands:
-            raise TableError(f"parameter {p.name}: there is no operand {of!r}")
-    elif role == "stride":  # the operand in its name, or whose shape names it
-        of = next((name for name in operands if p.name.endswith(f"_{name}")), located.get(p.name, ""))
-    elif p.direction == "host":
-        role = role or ("shape" if p.name.endswith("shape") else "parameter")
-    elif role == "offset":
-        of = next((o for o in operands if p.name.startswith(f"{o}_") or p.name.endswith(f"_{o}")), "")
-        if not of:
-            raise TableError(f"parameter {p.name}: its name begins and ends with that of no operand")
-    elif not role and p.dtype in ("i32", "i64"):
-        role = "rank" if p.name == "rank" else "extent" if p.name in extents or p.name.endswith("numel") else ""
-        if not role:
-            raise TableError(f"parameter {p.name}: its role, one of {' '.join(ROLES)}, must stand before it")
-    return {"role": role or "parameter", "of": of}
 
 
 def parse_signature(before: str, text: str, extents: str) -> tuple[Param, ...]:
@@ -467,7 +440,7 @@ class Section:
 
     def params_of(self, params: tuple[Param, ...]) -> tuple[Param, ...]:
         for p in params:
-            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute|\.real|\.complex|\.address)?", p.dtype):
+            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute|\.complex|\.real|\.address)?", p.dtype):
                 raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
         return with_roles(params)
 

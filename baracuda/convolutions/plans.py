@@ -245,14 +245,18 @@ _SHAPES = {
     "input": "input_shape", "grad_input": "input_shape", "filter": "filter_shape", "grad_filter": "filter_shape",
     "output": "output_shape", "grad_output": "output_shape",
 }  # fmt: skip
-# Word of a plan -> C's word, and the end of the kind's name.
-_DIRECTIONS = {"Fw": ("fw", ""), "BwData": ("bw_data", "_BACKWARD_DATA"), "Dw": ("bw_filter", "_BACKWARD_FILTER")}
+# Method of a plan of three directions -> word of the plan of one, C's word, and the end of the kind's name.
+_DIRECTIONS = {
+    "run_fw": ("Fw", "fw", ""),
+    "run_bw_data": ("BwData", "bw_data", "_BACKWARD_DATA"),
+    "run_dw": ("Dw", "bw_filter", "_BACKWARD_FILTER"),
+}
 
 
-def _directions(of: type[_ConvDescriptor], op: str) -> tuple[type[Plan], ...]:
+def _directions(of: type[_ConvDescriptor], op: str) -> dict[str, type[Plan]]:
     """A plan for each direction of an op. Their Args become attributes of this module."""
-    made = []
-    for word, (direction, end) in _DIRECTIONS.items():
+    made = {}
+    for run, (word, direction, end) in _DIRECTIONS.items():
         name = of.__name__.removesuffix("Descriptor") + word
         members = {
             "__slots__": (), "__module__": __name__, "__doc__": f"{direction} of {op}.",
@@ -260,9 +264,9 @@ def _directions(of: type[_ConvDescriptor], op: str) -> tuple[type[Plan], ...]:
             "category": OpCategory.CONVOLUTION, "kind": ConvKind[op.upper() + end], "descriptor_base": of,
             "shapes": _SHAPES,
         }  # fmt: skip
-        made.append(type(f"{name}Plan", (Plan,), members))
-        setattr(sys.modules[__name__], f"{name}Plan", made[-1])
-    return tuple(made)
+        made[run] = type(f"{name}Plan", (Plan,), members)
+        setattr(sys.modules[__name__], f"{name}Plan", made[run])
+    return made
 
 
 class _ConvPlan(ComposedPlan):
@@ -270,7 +274,7 @@ class _ConvPlan(ComposedPlan):
 
     __slots__ = ("bw_data", "dw", "fw")
 
-    directions: ClassVar[tuple[type[Plan], ...]]
+    directions: ClassVar[dict[str, type[Plan]]]
     fw: Plan
     bw_data: Plan
     dw: Plan
@@ -279,7 +283,8 @@ class _ConvPlan(ComposedPlan):
         super().__init__(given, preference, library)
         fields = {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
         self.fw, self.bw_data, self.dw = [
-            plan.select(None, plan.descriptor_type(**fields), preference, library=library) for plan in self.directions
+            plan.select(None, plan.descriptor_type(**fields), preference, library=library)
+            for plan in self.directions.values()
         ]
 
     @property

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,7 @@ class Launch:
         self.copies: list[Any] = []
         self._addresses: list[int] = []
         self._grads: list[int] = []
+        self._known: list[weakref.ref[Any]] = []
 
     # --- gradients ---
 
@@ -126,7 +128,20 @@ class Launch:
             reader is not None
             and reader.are_at(grads, self._grads)
             and reader.are_at(self.arrays, self._addresses)
+            and self._are_known(grads)
         )  # fmt: skip
+
+    def _are_known(self, grads: list[Any]) -> bool:
+        """Whether gradients at the addresses of the last ones are these, or have their form: memory that was given back
+        may have become a tensor of another dtype or size.
+        """
+        if all(known() is grad for known, grad in zip(self._known, grads)):
+            return True
+        assert self.reader is not None
+        if self.forms is None or self.reader.forms(grads) != self.forms:
+            return False
+        self._known = list(map(weakref.ref, grads))
+        return True
 
     def take(self, mine: list[Any]) -> None:
         """Point the table at the gradients, of which some may have moved since the last step."""
@@ -137,7 +152,7 @@ class Launch:
         else:
             found = [address_of(self.framework, grad) for grad in mine]
             own = self._addresses or [p.address for p in self.params]
-        if found == self._grads and own == self._addresses:
+        if self.reader is None and found == self._grads and own == self._addresses:
             return
         with self.framework.guard(self.like.array):
             stream = stream_of(self.framework, self.library, self.like.array)
@@ -150,6 +165,8 @@ class Launch:
                 self.table.set_grads(addresses, stream)
             else:
                 self.table.fill(self._lists(own, addresses), stream)
+        if self.reader is not None:
+            self._known = list(map(weakref.ref, mine))
         # Copies are made in each step.
         self._grads, self._addresses = [] if self.copies else found, own
 

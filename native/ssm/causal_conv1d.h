@@ -87,7 +87,7 @@ struct CausalConv1dInputs {
     }
     template <class E>
     static TokenView<E> view(E* data, const int64_t* strides) {
-        return data == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[2], strides[1]};
+        return data == nullptr || strides == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[2], strides[1]};
     }
     ConvProblem<T> problem(const T* x, const T* weight, const T* bias, const T* initial, const int32_t* cu_seqlens) const {
         return {
@@ -149,7 +149,8 @@ struct CausalConv1dGeneralBackward {
     Status check_scalars() const { return inputs().check_scalars(); }
     BK_COLD Status check() const {
         BK_TRY(inputs().check());
-        return inputs().shape("stride_dy", stride_dy).require(false);
+        BK_TRY(inputs().shape("stride_dy", stride_dy).require(false));
+        return inputs().shape("stride_dx", stride_dx).require_output();
     }
     Work work() const { return channels != 0 ? Work::kAll : Work::kNone; }
     size_t workspace_size() const {
@@ -169,7 +170,7 @@ struct CausalConv1dGeneralBackward {
     Status run(const T* x, const T* weight, const T* bias, const T* initial_state, const int32_t* cu_seqlens, const T* dy,
                const T* d_final_state, T* dx, T* dweight, T* dbias, T* d_initial_state, const Launch& launch) const {
         BK_TRY(require_sequences(cu_seqlens, batch, sequences));
-        BK_TRY(inputs().shape("stride_dx", stride_dx).require_of(dx, true));
+        BK_TRY(inputs().shape("stride_dx", stride_dx).require_of("dx", dx));
         const ConvResults<T> out{inputs().view(dy, stride_dy), d_final_state,
                                  inputs().view(dx, stride_dx), d_initial_state,
                                  {dweight, false, false},      {dbias, false, false}};

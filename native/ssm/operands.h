@@ -44,9 +44,12 @@ struct StridedShape {
         if (strides == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", strides_name);
         return is_output ? require_distinct({strides_name, strides}, strided, shape) : Status::kOk;
     }
-    // Rejects an operand without strides, and strides that overlap.
-    BK_COLD Status require_of(const void* operand, bool is_output) const {
-        return operand == nullptr ? Status::kOk : require(is_output);
+    // The strides of an output that may be absent, as they may then be.
+    BK_COLD Status require_output() const { return strides == nullptr ? Status::kOk : require(true); }
+    // Rejects an operand without strides, which can_implement does not see.
+    BK_COLD Status require_of(const char* name, const void* operand) const {
+        if (operand == nullptr || strides != nullptr || is_empty()) return Status::kOk;
+        return fail(Status::kInvalidProblem, "%s is not NULL, but %s is", name, strides_name);
     }
 };
 

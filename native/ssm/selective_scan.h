@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "core/abi/require_workspace.h"
 #include "ssm/operands.h"
 #include "ssm/scan.h"
 
@@ -20,13 +21,15 @@ template <class E>
 GroupView<E> contiguous_groups(E* data, int64_t tokens, int64_t groups, int64_t states) {
     return {data, tokens * groups * states, groups * states, states, 1};
 }
+// Strided operands. Those without elements may have no strides.
 template <class E>
 TokenView<E> strided_tokens(E* data, const int64_t* strides) {
-    return data == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[1], strides[2]};
+    return data == nullptr || strides == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[1], strides[2]};
 }
 template <class E>
 GroupView<E> strided_groups(E* data, const int64_t* strides) {
-    return data == nullptr ? GroupView<E>{} : GroupView<E>{data, strides[0], strides[1], strides[2], strides[3]};
+    return data == nullptr || strides == nullptr ? GroupView<E>{}
+                                                 : GroupView<E>{data, strides[0], strides[1], strides[2], strides[3]};
 }
 
 template <class T>
@@ -38,10 +41,7 @@ size_t scan_backward_bytes(const ScanProblem<T>& p) {
 
 template <class T>
 Status scan_backward_in(const Launch& launch, const ScanProblem<T>& p, const ScanGradients<T>& out) {
-    const size_t bytes = scan_backward_bytes(p);
-    if (bytes > 0 && !workspace_holds(launch, bytes))
-        return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu",
-                    launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, bytes);
+    BK_TRY(require_workspace(launch, scan_backward_bytes(p)));
     Carver carver(launch.workspace);
     return scan_backward(launch, p, out, ScanPartials::carve(&carver, p));
 }
@@ -216,7 +216,7 @@ struct SelectiveScanInputs {
     }
     BK_COLD Status check_operands(const void* z, const int32_t* cu_seqlens) const {
         BK_TRY(require_sequences(cu_seqlens, batch, sequences));
-        return tokens("stride_z", stride_z).require_of(z, false);
+        return tokens("stride_z", stride_z).require_of("z", z);
     }
 };
 
@@ -326,7 +326,12 @@ struct SelectiveScanGeneralBackward {
     }
     BK_COLD Status check() const {
         BK_TRY(inputs().check());
-        return inputs().tokens("stride_dy", stride_dy).require(false);
+        BK_TRY(inputs().tokens("stride_dy", stride_dy).require(false));
+        BK_TRY(inputs().tokens("stride_du", stride_du).require_output());
+        BK_TRY(inputs().tokens("stride_d_delta", stride_d_delta).require_output());
+        BK_TRY(inputs().tokens("stride_dz", stride_dz).require_output());
+        BK_TRY(inputs().of_groups("stride_db", stride_db).require_output());
+        return inputs().of_groups("stride_dc", stride_dc).require_output();
     }
     size_t workspace_size() const { return scan_backward_bytes(inputs().problem(nullptr)); }
 
@@ -354,11 +359,11 @@ struct SelectiveScanGeneralBackward {
                const float* d_last_state, T* du, T* d_delta, float* da, T* db, T* dc, float* dd, T* dz, float* d_bias,
                float* d_initial, const Launch& launch) const {
         BK_TRY(inputs().check_operands(z, cu_seqlens));
-        BK_TRY(inputs().tokens("stride_du", stride_du).require_of(du, true));
-        BK_TRY(inputs().tokens("stride_d_delta", stride_d_delta).require_of(d_delta, true));
-        BK_TRY(inputs().tokens("stride_dz", stride_dz).require_of(dz, true));
-        BK_TRY(inputs().of_groups("stride_db", stride_db).require_of(db, true));
-        BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of(dc, true));
+        BK_TRY(inputs().tokens("stride_du", stride_du).require_of("du", du));
+        BK_TRY(inputs().tokens("stride_d_delta", stride_d_delta).require_of("d_delta", d_delta));
+        BK_TRY(inputs().tokens("stride_dz", stride_dz).require_of("dz", dz));
+        BK_TRY(inputs().of_groups("stride_db", stride_db).require_of("db", db));
+        BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of("dc", dc));
         const auto p = inputs().problem(u, delta, a, b, c, d_skip, z, delta_bias, initial_state, cu_seqlens);
         ScanGradients<T> out{};
         out.dy = strided_tokens(dy, stride_dy);

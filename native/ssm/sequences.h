@@ -58,8 +58,9 @@ BK_COLD inline Status require_count(int32_t batch, int32_t sequences, int32_t se
 
 BK_COLD inline Status require_sequences(const int32_t* offsets, int32_t batch, int32_t sequences) {
     if (offsets == nullptr && sequences != batch)
-        return fail(Status::kInvalidProblem, "sequences is %d, must be batch, %d, without cu_seqlens", sequences, batch);
-    if (offsets != nullptr && batch != 1) return fail(Status::kInvalidProblem, "batch is %d, must be 1 with cu_seqlens", batch);
+        return fail(Status::kInvalidProblem, "cu_seqlens is NULL, but sequences is %d, not batch, %d", sequences, batch);
+    if (offsets != nullptr && batch != 1)
+        return fail(Status::kInvalidProblem, "cu_seqlens is not NULL, but batch is %d, not 1", batch);
     return Status::kOk;
 }
 

@@ -160,11 +160,12 @@ struct SsdInputs {
     }
     template <class E>
     TokenView<E> view(E* data, const int64_t* strides) const {
-        return data == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[1], 1};
+        return data == nullptr || strides == nullptr ? TokenView<E>{} : TokenView<E>{data, strides[0], strides[1], 1};
     }
     template <class E>
     GroupView<E> view_of_groups(E* data, const int64_t* strides) const {
-        return data == nullptr ? GroupView<E>{} : GroupView<E>{data, strides[0], strides[1], state_dim, 1};
+        return data == nullptr || strides == nullptr ? GroupView<E>{}
+                                                     : GroupView<E>{data, strides[0], strides[1], state_dim, 1};
     }
     ScanProblem<T> problem(const int32_t* cu_seqlens) const {
         ScanProblem<T> p{};
@@ -194,7 +195,7 @@ struct SsdInputs {
     }
     BK_COLD Status check_operands(const void* z, const int32_t* cu_seqlens) const {
         BK_TRY(require_sequences(cu_seqlens, batch, sequences));
-        return channels("stride_z", stride_z).require_of(z, false);
+        return channels("stride_z", stride_z).require_of("z", z);
     }
 };
 
@@ -313,7 +314,12 @@ struct SsdScanBackward {
     }
     BK_COLD Status check() const {
         BK_TRY(inputs().check());
-        return inputs().channels("stride_dy", stride_dy).require(false);
+        BK_TRY(inputs().channels("stride_dy", stride_dy).require(false));
+        BK_TRY(inputs().channels("stride_dx", stride_dx).require_output());
+        BK_TRY(inputs().steps("stride_ddt", stride_ddt).require_output());
+        BK_TRY(inputs().channels("stride_dz", stride_dz).require_output());
+        BK_TRY(inputs().of_groups("stride_db", stride_db).require_output());
+        return inputs().of_groups("stride_dc", stride_dc).require_output();
     }
     size_t workspace_size() const { return scan_backward_bytes(inputs().problem(nullptr)); }
 
@@ -341,11 +347,11 @@ struct SsdScanBackward {
                const float* d_last_state, T* dx, T* ddt, float* da, T* db, T* dc, float* dd, T* dz, float* d_bias,
                float* d_initial, const Launch& launch) const {
         BK_TRY(inputs().check_operands(z, cu_seqlens));
-        BK_TRY(inputs().channels("stride_dx", stride_dx).require_of(dx, true));
-        BK_TRY(inputs().steps("stride_ddt", stride_ddt).require_of(ddt, true));
-        BK_TRY(inputs().channels("stride_dz", stride_dz).require_of(dz, true));
-        BK_TRY(inputs().of_groups("stride_db", stride_db).require_of(db, true));
-        BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of(dc, true));
+        BK_TRY(inputs().channels("stride_dx", stride_dx).require_of("dx", dx));
+        BK_TRY(inputs().steps("stride_ddt", stride_ddt).require_of("ddt", ddt));
+        BK_TRY(inputs().channels("stride_dz", stride_dz).require_of("dz", dz));
+        BK_TRY(inputs().of_groups("stride_db", stride_db).require_of("db", db));
+        BK_TRY(inputs().of_groups("stride_dc", stride_dc).require_of("dc", dc));
         const auto p = inputs().problem(x, dt, a, b, c, d_skip, z, dt_bias, initial_state, cu_seqlens);
         ScanGradients<T> out{};
         out.dy = inputs().view(dy, stride_dy);

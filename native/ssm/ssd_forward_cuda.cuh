@@ -31,7 +31,7 @@ constexpr int kHeadTile = 64;  // channels of a block, 16 a warp
 constexpr int kSsdThreads = kHeadTile / 16 * 32;
 constexpr int kScorePitch = kChunk + 4;     // rows 4 banks apart: fragments along k without conflicts
 constexpr int kInputPitch = kHeadTile + 8;  // rows 8 banks apart: fragments along rows without conflicts
-constexpr int ssd_pitch(int states) { return (states + 31) / 32 * 32 + 8; }
+BK_HD constexpr int ssd_pitch(int states) { return (states + 31) / 32 * 32 + 8; }
 
 // d += a b. Exact operands have at most 11 significant bits; kKeepsA keeps what rounding takes from a.
 template <bool kIsWide, bool kExactA, bool kExactB, bool kKeepsA = kIsWide>

@@ -89,12 +89,12 @@ struct SelectiveStateUpdate {
         p.states = dstate;
         p.is_scalar_a = is_per_head != 0;
         p.rule = {dt_softplus != 0, -INFINITY, INFINITY};
-        const int64_t row = p.channels, group_row = int64_t{groups} * dstate;
+        const int64_t row = p.channels;
         p.u = {x, row, row, 1};
         p.delta = {dt, rates(), rates(), 1};
         p.z = {z, row, row, 1};
-        p.b = {b, group_row, group_row, dstate, 1};
-        p.c = {c, group_row, group_row, dstate, 1};
+        p.b = {b, p.groups * p.states, p.groups * p.states, dstate, 1};
+        p.c = {c, p.groups * p.states, p.groups * p.states, dstate, 1};
         p.a = {a, true};
         p.d_skip = {d_skip, true};
         p.delta_bias = {dt_bias, true};

@@ -9,15 +9,12 @@ import pkgutil
 from baracuda._library.op_table import rows
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem, strides_for
+from .signs import never_negative
 
 MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f"{__name__}.")]
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
-# Families whose calls with a misaligned pointer, a NULL for a required one or a negative axis follow from their rows.
-FOLLOWING = ("conv", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk")
-NEVER_NEGATIVE = (
-    *("rank", "order_axis", "topk_axis", "sort_axis", "sequences", "format", "block_size", "layout", "backend"),
-    *("a_scales", "b_scales"),
-)
+# Families whose calls with a misaligned pointer, a NULL for a required one or a negative extent follow from their rows.
+FOLLOWING = ("conv", "fft", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk")
 FOLLOWING_ROWS = ("quantized_linear", "matmul_integer", "qlinear_matmul")
 
 
@@ -42,7 +39,13 @@ def completed(case: Case) -> Case:
         Bad(f"below_{p.name}", status, rf"{p.name} is -1", {p.name: -1}, can=status)
         for p in row.problem
         for status in (3 if p.name == "format" else 2,)  # a format is known or not supported
-        if p.name in NEVER_NEGATIVE and p.name not in negative
+        if never_negative(row, p) and p.name not in negative
+    ]
+    ranks = [p.name for p in row.problem if p.role == "rank" and any(q.direction == "host" for q in row.problem)]
+    more += [
+        Bad("rank_0", 2, rf"{name} is 0", {name: 0}, can=2)
+        for name in ranks
+        if not any(p.role == "axis" for p in row.problem) and "rank0" not in case.problems
     ]
     more += [
         Bad(f"no_{p.name}", 2, rf"{p.name} is NULL", host={p.name: None}, can=2)

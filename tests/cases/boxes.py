@@ -13,7 +13,8 @@ SHAPES = {
     "one": (1, 1, 1, 1, 1, 1, 1), "plain": (2, 3, 9, 11, 5, 3, 2), "square": (1, 5, 16, 16, 7, 7, 7),
     "exact": (1, 5, 16, 16, 7, 4, 8), "channels": (2, 70, 6, 5, 3, 2, 2),
     "wide": (1, 2, 5, 70, 4, 1, 5), "tall": (1, 2, 61, 4, 4, 6, 1),
-    "many": (3, 2, 20, 20, 230, 2, 3), "no_regions_of_an_image": (7, 1, 4, 4, 2, 2, 2),
+    "many": (3, 2, 20, 20, 230, 2, 3), "no_images": (0, 2, 5, 4, 19, 2, 2),
+    "no_regions_of_an_image": (7, 1, 4, 4, 2, 2, 2),
     "no_cells": (2, 3, 0, 4, 3, 2, 2), "large": (2, 9, 33, 47, 40, 7, 7),
 }  # fmt: skip
 
@@ -27,7 +28,7 @@ def regions(draw, shape, kind="normal"):
     corner = draw.rng.integers(-8, [4 * width + 8, 4 * height + 8], (count, 2)) / 4
     size = draw.rng.integers(0, [4 * width + 2, 4 * height + 2], (count, 2)) / 4
     image = draw.rng.integers(0, max(batch, 1), (count, 1)).astype(float)
-    if kind == "strays":
+    if kind == "strays" or batch == 0:
         image = draw.rng.choice([-1.0, -0.5, batch, 0.75, np.nan, np.inf, -3e4], (count, 1))
     if kind == "inverted":
         size = -size
@@ -54,7 +55,7 @@ def align(draw, shape, kind="normal", scale=0.5, ratio=2, aligned=0, values="nor
 
 
 def image_of(index, batch):
-    return int(index) if -1 < index < batch else -1
+    return int(index) if -1 < index < batch and batch else -1
 
 
 def axis_samples(low, high, scale, aligned, pooled, ratio, extent):

@@ -164,7 +164,7 @@ def color_reference(problem):
         return {"y": Expected(made.astype(np.int64) if is_byte else made)}
     value, size = (in_memory(each, problem) for each in color_values(problem))
     if is_byte:
-        return {"y": Expected(np.rint(np.clip(value, 0, 255)).astype(np.int64))}
+        return {"y": Expected(np.clip(value, 0, 255), count=8, magnitude=size)}
     return {"y": Expected(value, count=8, magnitude=size)}
 
 
@@ -221,7 +221,7 @@ def frame_reference(problem):
     made = made[:, ::-1] if s["bgr"] else made
     made = (made.transpose(0, 2, 3, 1) if s["channels_last"] else made).reshape(problem.arrays["y"].shape)
     if problem.arrays["y"].dtype == "u8":
-        return {"y": Expected(np.rint(made).astype(np.int64))}
+        return {"y": Expected(made, count=8, magnitude=np.full(made.shape, 1020.0))}
     return {"y": Expected(made / 255, count=8, magnitude=np.full(made.shape, 4.0))}
 
 

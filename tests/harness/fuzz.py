@@ -36,6 +36,8 @@ from .fuzz_rows import Call
 from .launch import OPS, ROWS, is_seen, last_error
 
 SLOT_PAGES = 16
+LOOPS = ("sampling_ratio", "sinkhorn_iters")  # counts that no extent bounds
+MOST_ITERATIONS = 1000
 
 
 class Fuzzer:
@@ -125,6 +127,8 @@ class Fuzzer:
     def is_small(self, call: Call) -> bool:
         """Whether a valid call has the memory that it needs, and ends soon."""
         row, slots = OPS[call.op]
+        if any(call.scalars.get(name, 0) > MOST_ITERATIONS for name in LOOPS):
+            return False
         for p in row.pointers:
             where = extents_of(call, p)
             if where is None:  # can_implement has not seen the arrays

@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_rows
+from . import fuzz_codes, fuzz_rows, fuzz_windows
 from .fuzz_extents import INDEXED, indexed_extents, matrices_of
 from .fuzz_rows import Call, small_shape, small_strides
 from .launch import OPS, ROWS
@@ -23,6 +23,7 @@ UNDRAWN_OPS = (
     *("max_pool_{T}", "max_pool_backward", "max_pool_indices", "avg_pool_{T}", "avg_pool_backward", "lp_pool_{T}"),
     *("lp_pool_backward", "adaptive_", "fractional_max_pool_{T}", "fractional_max_pool_backward", "max_unpool"),
     "causal_conv1d_general", "selective_scan_general", "selective_state_update", "ssd_scan_",
+    "grid_sample_{T}", "grid_sample_backward_{T}",
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]
@@ -125,6 +126,7 @@ def draw_flat(rng, row) -> dict:
     draw_pitches(rng, row, scalars)
     draw_features(rng, row, scalars)
     fuzz_codes.draw(rng, row, scalars)
+    fuzz_windows.draw(rng, row, scalars)
     return scalars
 
 
@@ -179,7 +181,7 @@ def draw_pitches(rng, row, scalars) -> None:
 def draw_call(rng, op) -> Call:
     row, slots = OPS[op]
     host = {}
-    if made := fuzz_rows.drawn(rng, row):
+    if made := fuzz_rows.drawn(rng, row) or fuzz_windows.drawn(rng, row):
         scalars, host = made
     elif any(p.direction == "host" for p in row.problem):
         scalars, host = draw_host(rng, row)

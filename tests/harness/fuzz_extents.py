@@ -8,7 +8,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_rows
+from . import fuzz_codes, fuzz_rows, fuzz_windows
 from .fuzz_rows import Call
 from .launch import OPS
 
@@ -91,6 +91,8 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     names = {**call.scalars, **call.host}
     if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.layout_of(call, p)) is not False:
         return where
+    if (where := fuzz_windows.layout_of(call, p)) is not False:
+        return where
     if f"stride_{p.name}" in call.host:
         shape, _, factors = INDEXED.sub("", p.shape).split(",")[0].partition(" * ")
         rank = call.scalars["rank"]
@@ -129,7 +131,7 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         | computed_extents(names)
         | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     )
-    names |= fuzz_codes.extents(OPS[call.op][0], names)
+    names |= fuzz_codes.extents(OPS[call.op][0], names) | fuzz_windows.extents(OPS[call.op][0], names)
     names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
     names["boundaries"] = names.get("sequences", -1) + 1
     if "hidden" in names:

@@ -281,11 +281,19 @@ NAMED = {  # shapes, and the numbers that follow from no shape
         for reduction in ("sum", "mean", "max", "min", "prod")
     },
 }
+# Values of 5 x 4 cells that rise in row-major order, and the last cell of each window: the one of the maximum.
+_RISING = np.linspace(0.2, 0.8, 120).reshape(2, 3, 5, 4)
+_LAST_CELLS = {
+    name: np.add.outer(4 * np.array(rows), columns)
+    for name, rows, columns in (("max_pool", [1, 3, 4], [1, 2, 3]), ("adaptive_max_pool", [1, 3, 4], [1, 3]))
+}
 INDICES = {
     "indices": [4, 0, 2, 2], "offsets": [0, 1, 4], "segment_ids": [0, 0, 1, 2], "out_index": [[4, 0, 2], [1, -1, 2]],
-    ("max_pool_indices_backward", "indices"): np.arange(54).reshape(2, 3, 3, 3) % 20,
-    **{(f"{name}_backward", "indices"): np.arange(36).reshape(2, 3, 3, 2) % 20
-       for name in ("adaptive_max_pool_indices", "fractional_max_pool")},
+    **{(f"{name}_backward", "x"): _RISING for name in ("max_pool", "adaptive_max_pool")},
+    **{(f"{name}_backward", "y"): _RISING.reshape(2, 3, 20)[..., last] for name, last in _LAST_CELLS.items()},
+    **{(f"{name}_indices_backward", "indices"): np.broadcast_to(last, (2, 3, *last.shape))
+       for name, last in _LAST_CELLS.items()},
+    ("fractional_max_pool_backward", "indices"): np.arange(36).reshape(2, 3, 3, 2) % 20,
     **{(f"max_unpool{end}", "indices"): np.arange(36).reshape(2, 3, 3, 2) * 7 % 30 for end in ("", "_backward")},
     "positions": [5, 0, 2], "starts": [5], ("embedding_bag_max", "offsets"): [0, 1],
     **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The header states the limits of every argument."""
 
+import collections
+import functools
 import importlib
 import re
 
@@ -35,14 +37,36 @@ def is_general(row, name, value):
     return numbers or lengths or any(e >= LARGE for e in entries) or (p.direction == "host" and min(entries) < 0)
 
 
-def told_by(row, depth=0):
-    """The row's text, and those of the rows that it refers to."""
-    yield row.doc
-    yield "; ".join(" ".join(item) for item in abi_limits.limits_of(row).items())
-    for other in TABLE.values() if depth < 3 else ():
-        stem = other.pattern.split("{")[0].rstrip("_")
-        if other is not row and len(stem) > 3 and re.search(rf"\b{stem}(_|\b)", row.doc):
-            yield from told_by(other, depth + 1)
+def rows_by_stem():
+    """Rows by their names up to the first slot."""
+    found = collections.defaultdict(list)
+    for row in TABLE.values():
+        found[row.pattern.split("{")[0].rstrip("_")].append(row)
+    return found
+
+
+BY_STEM = rows_by_stem()
+
+
+@functools.cache
+def referred_by(name):
+    """Rows whose name, or its stem, is a word of the row's text or begins one that goes on with an underscore."""
+    begun = {word[:end] for word in re.findall(r"\w+", TABLE[name].doc) for end in ends_of(word)}
+    return [other.name for stem in sorted(begun & BY_STEM.keys()) if len(stem) > 3 for other in BY_STEM[stem]]
+
+
+def ends_of(word):
+    return [*(match.start() for match in re.finditer("_", word)), len(word)]
+
+
+def told_by(row, steps=3):
+    """The texts of the row and of those that it refers to, in at most so many steps."""
+    rows = {row.name}
+    for _ in range(steps):
+        rows |= {other for name in rows for other in referred_by(name)}
+    for name in sorted(rows):
+        yield TABLE[name].doc
+        yield "; ".join(" ".join(item) for item in abi_limits.limits_of(TABLE[name]).items())
 
 
 @pytest.mark.parametrize("name", CASES)

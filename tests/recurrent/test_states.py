@@ -103,7 +103,7 @@ def test_retention_is_a_gate_of_one_number(rng):
 
 def test_refusals(rng):
     q, k, v, g = drawn(rng, "gated_linear_attention", 6)
-    with pytest.raises(bk.InvalidProblemError, match="batch is 2, must be 1 with cu_seqlens"):
+    with pytest.raises(bk.InvalidProblemError, match="cu_seqlens is not NULL, but batch is 2, not 1"):
         pair = [np.concatenate([each, each]) for each in (q, k, v, g)]
         bk.gated_linear_attention(*pair, cu_seqlens=np.array([0, 6], np.int32))
     with pytest.raises(bk.InvalidProblemError, match="states are of 2 sequences, expected 1"):

@@ -61,6 +61,8 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
         "flashinfer_merge_state_in_place": ("flashinfer_merge_states", {}),
         "hyper_connection_f32": ("hyper_connection_bf16", {"bk.bf16": "bk.f32"}),
         "ring_attention_init": ("ring_attention_step", {}), "ring_attention_finalize": ("ring_attention_step", {}),
+        **{f"{name}_update": (name, {}) for name in
+           ("recurrent_gated_delta_rule", "recurrent_gated_linear_attention", "rwkv7")},
     }  # fmt: skip
     for name in ("rope", "rope_positions", "rope_starts", "rope_apply", "rope_apply_thd"):
         function = name.removesuffix("_positions")

@@ -265,18 +265,20 @@ def python(cells: list[Cell]) -> str:
     """Descriptors and arguments of the plans in the example."""
     import baracuda as bk
 
-    names = dict.fromkeys(re.findall(r"\bbk\.(\w+)Plan\b", "\n".join(cell.code for cell in cells)))
+    names = dict.fromkeys(re.findall(r"\bbk\.(\w+Plan)\b", "\n".join(cell.code for cell in cells)))
+    plans = []
+    for plan in [getattr(bk, name) for name in names]:
+        plans += [plan, *getattr(plan, "directions", {}).values()]
     parts = []
-    for name in names:
-        plan = getattr(bk, f"{name}Plan")
-        descriptor, args = plan.descriptor_type, plan.args_type
+    for plan in plans:
+        runs = getattr(plan, "directions", ("run",))
+        classes = [plan.descriptor_type] if "run" not in runs else [plan.descriptor_type, plan.args_type]
         lines = [
-            f"plan = baracuda.{name}Plan.select(stream, descriptor, preference=PlanPreference())",
-            f"plan.run({', '.join(list(inspect.signature(plan.run).parameters)[1:])})",
-            f"descriptor: {fields_of(descriptor)}",
-            f"args:       {fields_of(args)}",
+            f"plan = baracuda.{plan.__name__}.select(stream, descriptor, preference=PlanPreference())",
+            *(f"plan.{run}({', '.join(list(inspect.signature(getattr(plan, run)).parameters)[1:])})" for run in runs),
+            *(f"{word:11} {fields_of(each)}" for word, each in zip(("descriptor:", "args:"), classes)),
         ]
-        notes = [inspect.cleandoc(c.__doc__) for c in (descriptor, args) if own_doc(c)]
+        notes = [inspect.cleandoc(c.__doc__) for c in classes if own_doc(c)]
         parts.append("```text\n" + "\n".join(lines) + "\n```\n\n" + "\n\n".join(escape(note) for note in notes))
     return (
         "\n\n".join(part.rstrip() for part in parts) + "\n\n[Plans](../../concepts/plans.md) has what all plans share."

@@ -67,7 +67,10 @@ def _read(name: str, have: Shape, words: list[str], values: dict[str, Any]) -> N
     for word, extent in zip(words, have):
         if word == "offset_count" and not extent:
             raise InvalidProblemError(f"{name} has shape {have}, must have an element more than the batch")
-        values["batch" if word == "offset_count" else word] = extent - (word == "offset_count")
+        if word == "offset_count":
+            values["batch"] = extent - 1
+        else:
+            values[word] = extent
 
 
 def _with_elements_adjacent(view: TensorRef) -> TensorRef | None:

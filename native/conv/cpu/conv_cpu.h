@@ -95,16 +95,16 @@ Status sum_taps(const Launch& launch, const P& p) {
 template <class T>
 Status conv_forward(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* x, const matmul_element_t<T>* w,
                     matmul_element_t<T>* y, const ConvEpilogue<T>& epilogue) {
-    const TapSumProblem<T, T, ConvStore<T>> p{forward_sums(shape), x, w, {epilogue, y}};
+    const TapSumProblem<T, T, TapSumStore<T>> p{forward_sums(shape), x, w, {epilogue, y}};
     return sum_taps<T>(launch, p);
 }
 
 template <class T>
 Status conv_backward_data(const Launch& launch, const ConvShape& shape, const matmul_element_t<T>* dy,
                           const matmul_element_t<T>* w, matmul_element_t<T>* dx, const ConvEpilogue<T>& epilogue) {
-    const ConvStore<T> results{epilogue, dx};
+    const TapSumStore<T> results{epilogue, dx};
     return for_each_phase(shape, [&](const DataPhase& phase) {
-        const TapSumProblem<T, T, ConvStore<T>> p{phase.sums, dy, w + phase.weight, results.moved(phase.result)};
+        const TapSumProblem<T, T, TapSumStore<T>> p{phase.sums, dy, w + phase.weight, results.moved(phase.result)};
         return sum_taps<T>(launch, p);
     });
 }
@@ -123,7 +123,7 @@ size_t conv_workspace(const ConvShape& shape, ConvDirection direction) {
     if (direction == ConvDirection::kBackwardFilter)
         return taps_workspace<T>(FilterProblem<T>{forward_sums(shape), nullptr, nullptr, nullptr, 1, 0});
     const auto bytes = [](const TapSums& sums) {
-        return taps_workspace<T>(TapSumProblem<T, T, ConvStore<T>>{sums, nullptr, nullptr, {}});
+        return taps_workspace<T>(TapSumProblem<T, T, TapSumStore<T>>{sums, nullptr, nullptr, {}});
     };
     if (direction == ConvDirection::kForward) return bytes(forward_sums(shape));
     size_t most = 0;

@@ -9,7 +9,7 @@ namespace bk {
 template <class T>
 Status conv_forward_int8(const Launch&, const ConvShape& shape, const T* x, const int8_t* w, void* y,
                          const ConvInt8Epilogue& epilogue) {
-    using Problem = TapSumProblem<T, int8_t, ConvInt8Store>;
+    using Problem = TapSumProblem<T, int8_t, TapSumInt8Store>;
     const Problem p{forward_sums(shape), x, w, {epilogue, y}};
     const Launch launch{};
 #if BK_ISA_DISPATCH

@@ -59,7 +59,7 @@ struct FilterBlocks {
     using Problem = FilterProblem<T>;
     using Unit = typename PackedUnit<kPacking>::Unit;
     using Sum = typename PackedUnit<kPacking>::Sum;
-    using Blocks = TapSumBlocks<T, T, ConvStore<T>, kPacking, kBytes>;
+    using Blocks = TapSumBlocks<T, T, TapSumStore<T>, kPacking, kBytes>;
     static constexpr int kKPerUnit = Blocks::kKPerUnit, kMr = Blocks::kMr, kNr = Blocks::kNr;
 
     // Positions at the start of each segment of a block, found once for all its rows or columns.

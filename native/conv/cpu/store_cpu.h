@@ -22,7 +22,7 @@ BK_HD void store_apart(To* to, int64_t pitch, const From* from, int64_t count, c
 
 // `result` may be moved to another phase of the gradient of data, and c and z with it.
 template <class T>
-struct ConvStore {
+struct TapSumStore {
     using E = matmul_element_t<T>;
     using S = matmul_scalar_t<T>;
     ConvEpilogue<T> e;
@@ -30,8 +30,8 @@ struct ConvStore {
 
     // Whether results that are not stored yet may hold scratch.
     bool may_hold_scratch() const { return e.beta == 0 || e.c == nullptr || e.c != result; }
-    ConvStore moved(int64_t offset) const {
-        ConvStore to = *this;
+    TapSumStore moved(int64_t offset) const {
+        TapSumStore to = *this;
         to.result += offset;
         if (to.e.c != nullptr) to.e.c += offset;
         if (to.e.z != nullptr) to.e.z += offset;
@@ -78,12 +78,12 @@ private:
 };
 
 // Sums of 8-bit products.
-struct ConvInt8Store {
+struct TapSumInt8Store {
     ConvInt8Epilogue e;
     void* result;
 
     bool may_hold_scratch() const { return false; }
-    ConvInt8Store moved(int64_t) const { return *this; }
+    TapSumInt8Store moved(int64_t) const { return *this; }
 
     template <int kMost, class Sum>
     BK_HD void of_channel(const Sum* sums, int64_t channel, int64_t count, int64_t at, int64_t pitch) const {

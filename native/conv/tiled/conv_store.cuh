@@ -79,7 +79,7 @@ struct ConvStore<s8_sums> : ConvInt8Store {};
 template <>
 struct ConvStore<u8_sums> : ConvInt8Store {};
 
-constexpr int64_t kNoRow = INT64_MIN;
+constexpr int64_t kNoOffset = INT64_MIN;
 
 template <class T, int kSide, class Maps>
 BK_DEVICE void store_conv_tile(const ConvGemm<T>& p, const ConvStore<T>& to, const SplitK<matmul_scalar_t<T>>& split,
@@ -95,7 +95,7 @@ BK_DEVICE void store_conv_tile(const ConvGemm<T>& p, const ConvStore<T>& to, con
         stage_rows<T, kSide>(staging, sums, pass, warp_row, warp_column, thread % 32, coord.k_extent);
         if (thread < 32) {
             const int64_t row = coord.row + tile_row_of<kSide>(thread, pass);
-            int64_t offset = kNoRow;
+            int64_t offset = kNoOffset;
             if (row < p.m && split.count > 1) {
                 offset = row;
             } else if (row < p.m) {
@@ -113,7 +113,7 @@ BK_DEVICE void store_conv_tile(const ConvGemm<T>& p, const ConvStore<T>& to, con
             for (int index = thread; index < 32 * kSide; index += kMatmulThreads) {
                 const int staged_row = index % 32, at = index / 32;
                 const int64_t offset = row_offsets[staged_row], column = coord.column + at;
-                if (offset == kNoRow || column >= p.n) continue;
+                if (offset == kNoOffset || column >= p.n) continue;
                 to.one(offset, channel + column, staging[staged_row * kPitch + at]);
             }
             continue;
@@ -122,7 +122,7 @@ BK_DEVICE void store_conv_tile(const ConvGemm<T>& p, const ConvStore<T>& to, con
         for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
             const int staged_row = index / kPairs, at = index % kPairs * 2;
             const int64_t offset = row_offsets[staged_row], column = coord.column + at;
-            if (offset == kNoRow || column >= p.n) continue;
+            if (offset == kNoOffset || column >= p.n) continue;
             const S* const pair = staging + staged_row * kPitch + at;
             if (split.count > 1)
                 store_partial(split, coord, p.m, p.n, offset, column, pair[0], pair[1]);

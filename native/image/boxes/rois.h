@@ -36,7 +36,9 @@ template <class T>
 BK_HD int64_t image_of(const T* roi, int64_t batch) {
     using C = compute_t<T>;
     const C index = widen(roi[0]);
-    return index > C(-1) && index < static_cast<C>(batch) ? static_cast<int64_t>(index) : -1;
+    if (!(index > C(-1) && index <= static_cast<C>(batch))) return -1;
+    const auto image = static_cast<int64_t>(index);
+    return image < batch ? image : -1;
 }
 
 template <class C>

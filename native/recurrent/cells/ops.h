@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
 #include "recurrent/cells/backward.h"
 
@@ -85,11 +86,6 @@ struct CellExtents {
         carve_backward(&carver, &p, &d);
         return carver.bytes();
     }
-    static Status require_workspace(const Launch& launch, size_t bytes) {
-        if (workspace_holds(launch, bytes)) return Status::kOk;
-        return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
-                    launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, bytes);
-    }
 };
 
 inline Status pack(const Launch& launch, const CellProblem& p, bool is_forward) {
@@ -111,7 +107,7 @@ inline Status pack(const Launch& launch, const CellProblem& p, bool is_forward) 
 inline Status run_cells(const Launch& launch, const CellExtents& e, CellProblem p) {
     BK_TRY(e.check_projection(p.w_hr));
     if (p.batch == 0) return Status::kOk;
-    BK_TRY(e.require_workspace(launch, e.forward_bytes()));
+    BK_TRY(require_workspace(launch, e.forward_bytes()));
     Carver carver(launch.workspace);
     e.carve(&carver, &p);
     BK_TRY(pack(launch, p, true));
@@ -120,7 +116,7 @@ inline Status run_cells(const Launch& launch, const CellExtents& e, CellProblem 
 
 inline Status run_cells_backward(const Launch& launch, const CellExtents& e, CellProblem p, CellGradients d) {
     BK_TRY(e.check_projection(p.w_hr));
-    BK_TRY(e.require_workspace(launch, e.backward_bytes()));
+    BK_TRY(require_workspace(launch, e.backward_bytes()));
     Carver carver(launch.workspace);
     float* const workers = e.carve_backward(&carver, &p, &d);
     if (!p.projects()) d.outputs = nullptr;

@@ -8,6 +8,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
+#include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
 #include "recurrent/state/finish.h"
 #include "recurrent/state/forward.h"
@@ -51,9 +52,9 @@ struct StateExtents {
     // Without offsets each sequence is an entry of the batch; with them there is one entry.
     Status check_offsets(const int32_t* cu_seqlens) const {
         if (cu_seqlens != nullptr && batch > 1)
-            return fail(Status::kInvalidProblem, "batch is %d, must be 1 with cu_seqlens", batch);
+            return fail(Status::kInvalidProblem, "cu_seqlens is not NULL, but batch is %d, not 1", batch);
         if (cu_seqlens == nullptr && sequences != batch)
-            return fail(Status::kInvalidProblem, "sequences is %d, must be batch, %d, without cu_seqlens", sequences, batch);
+            return fail(Status::kInvalidProblem, "cu_seqlens is NULL, but sequences is %d, not batch, %d", sequences, batch);
         return Status::kOk;
     }
 
@@ -121,11 +122,6 @@ struct StateExtents {
         carve_backward(&carver, &p, &d, has_bonus);
         return carver.bytes();
     }
-    Status require_workspace(const Launch& launch, size_t bytes) const {
-        if (bytes == 0 || workspace_holds(launch, bytes)) return Status::kOk;
-        return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
-                    launch.workspace == nullptr ? size_t{0} : launch.workspace_bytes, bytes);
-    }
 };
 
 inline Status clamp_offsets(const Launch& launch, StateProblem* p) {
@@ -152,7 +148,7 @@ inline Status clear(const Launch& launch, void* to, int64_t elements, RowType ty
 // `p` has the operands.
 inline Status run_forward(const Launch& launch, const StateExtents& e, StateProblem p) {
     BK_TRY(e.check_offsets(p.sequences.offsets));
-    BK_TRY(e.require_workspace(launch, e.forward_bytes()));
+    BK_TRY(require_workspace(launch, e.forward_bytes()));
     if (p.sequences.count == 0) return clear(launch, p.y, p.rows() * p.heads * p.d_v, p.type);
     Carver carver(launch.workspace);
     e.carve_forward(&carver, &p);
@@ -163,7 +159,7 @@ inline Status run_forward(const Launch& launch, const StateExtents& e, StateProb
 
 inline Status run_backward(const Launch& launch, const StateExtents& e, StateProblem p, StateGradients d, bool has_bonus) {
     BK_TRY(e.check_offsets(p.sequences.offsets));
-    BK_TRY(e.require_workspace(launch, e.backward_bytes(has_bonus)));
+    BK_TRY(require_workspace(launch, e.backward_bytes(has_bonus)));
     Carver carver(launch.workspace);
     e.carve_backward(&carver, &p, &d, has_bonus);
     BK_TRY(clamp_offsets(launch, &p));

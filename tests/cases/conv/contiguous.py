@@ -159,10 +159,10 @@ def bad_calls(rank, transposed):
             for n in (*names["spatial"], *names["pad"])
         ),
         *(
-            Bad(f"zero_{n}", 2, rf"{n} is 0, must be >= 1", {n: 0}, can=2)
-            for n in (*names["taps"], *names["stride"], *names["dilation"])
+            Bad(f"{n}_{value}", 2, rf"{n} is {value}, must be >= 1", {n: value}, can=2)
+            for n in (*names["taps"], *names["stride"], *names["dilation"], "groups")
+            for value in (0, -1)
         ),
-        Bad("no_groups", 2, r"groups is 0, must be >= 1", {"groups": 0}, can=2),
         Bad("groups_of_c_in", 2, rf"groups is 7, must divide c_in, {plain.c_in}", {"groups": 7}, can=2),
         Bad("groups_of_c_out", 2, rf"groups is {plain.c_in}, must divide c_out, {plain.c_out}",
             {"groups": plain.c_in}, can=2),

@@ -256,8 +256,7 @@ def bad_calls(transposed=False, activation=True):
     x, w, _ = shapes_of(plain, transposed)
     channels = "must be filter_shape" if transposed else r"must be groups \* filter_shape"
     calls = [
-        Bad("rank_2", 2, r"rank is 2, must be in \[3, 5\]", {"rank": 2}, can=2),
-        Bad("rank_6", 2, r"rank is 6, must be in \[3, 5\]", {"rank": 6}, can=2),
+        *(Bad(f"rank_{r}", 2, rf"rank is {r}, must be in \[3, 5\]", {"rank": r}, can=2) for r in (0, 2, 6)),
         Bad("channels_last_2", 2, r"channels_last is 2, must be 0", {"channels_last": 2}, can=2),
         Bad("no_groups", 2, r"groups is 0, must be >= 1", {"groups": 0}, can=2),
         Bad("negative_extent", 2, r"input_shape\[2\] is -5", host={"input_shape": (*x[:2], -5, x[3])}, can=2),

@@ -153,6 +153,7 @@ def bad(count, arrays, first, last):
     yield Bad("a_nan", 2, r"cubic_a is -?nan", {"cubic_a": math.nan}, can=2)
     yield from (Bad(f"scale_{v}", 2, rf"scale_{axis} is", {f"scale_{axis}": v}, can=2)
                 for axis, v in (("x", -1.0), ("y", math.nan), ("x", math.inf)))  # fmt: skip
+    yield Bad("scale_of_volumes", 2, r"scale_z is -2", {"scale_z": -2.0}, can=2, of="smooth_volume")
     yield Bad("no_workspace", 4, r"workspace", {"antialias": 1}, short=True)
     yield from (Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays)
     yield from (Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays)

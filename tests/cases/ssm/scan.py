@@ -156,7 +156,7 @@ def too_many(*names):
 
 
 EXTENTS = ("batch", "seqlen", "dim", "dstate")
-SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+, must be >= \d+", short=True)
+SHORT = Bad("short_workspace", 4, r"workspace has \d+ bytes, must have \d+", short=True)
 IN_STATES = "state_space"
 
 # --- Mamba-1, general -------------------------------------------------------------------------------------------------
@@ -242,11 +242,19 @@ def general_backward_reference(problem):
     return wanted(problem, expected(*renamed(solve(scan), GENERAL_GRADIENTS, groups), count_of(scan)))
 
 
+def without_strides(problem):
+    """Operands without elements need none."""
+    problem.host = dict.fromkeys(problem.host)
+    return problem
+
+
 def options(make, shapes, **more):
     plain = shapes["plain"]
+    no_tokens = (plain[0], 0, *plain[2:])
     return {name: lambda d, s=s: make(d, s, **more) for name, s in shapes.items()} | {
         "linear": lambda d: make(d, shapes["odd"], softplus=0, **more),
         "bare": lambda d: make(d, plain, null=OPTIONS_OF[make], **more),
+        "no_tokens": lambda d: without_strides(make(d, no_tokens, **more)),
         "growing": lambda d: make(d, plain, positive=True, **more),
         "nan": lambda d: make(d, shapes["odd"], nan=True, **more),
         **{how: lambda d, how=how: make(d, shapes["odd"], how=how, **more) for how in ("turned", "gaps")},
@@ -262,12 +270,14 @@ def general_bad(extents, strided, outputs, groups_of):
         Bad("groups_4", 2, rf"groups is 4, must divide {groups_of}, 6", {"groups": 4}, can=2),
         Bad("no_groups", 2, rf"groups is 0, must divide {groups_of}, 6", {"groups": 0}, can=2),
         Bad("sequences_5", 2, r"sequences is 5, must be batch, 2", {"sequences": 5}, can=2),
-        Bad("uncut", 2, r"sequences is 3, must be batch, 1, without cu_seqlens", {"sequences": 3, "batch": 1}),
+        Bad("uncut", 2, r"cu_seqlens is NULL, but sequences is 3, not batch, 1", {"sequences": 3, "batch": 1}),
         Bad("no_sequence", 2, r"sequences is 0, must be >= 1 where there are", {"sequences": 0, "batch": 1}, can=2),
-        *(Bad(f"no_stride_{n}", 2, rf"stride_{n} is NULL", host={f"stride_{n}": None}, can=0 if n in outputs else 2)
-          for n in strided),
-        *(Bad(f"still_{n}", 2, rf"stride_{n}\[1\] is 0, but an output has 19", host={f"stride_{n}": still(n)})
-          for n in outputs),
+        *(Bad(f"no_stride_{n}", 2, rf"stride_{n} is NULL", host={f"stride_{n}": None}, can=2)
+          for n in strided if n != "z"),
+        *(Bad(f"no_stride_{n}", 2, rf"{n} is not NULL, but stride_{n} is", host={f"stride_{n}": None})
+          for n in ("z", *outputs)),
+        *(Bad(f"still_{n}", 2, rf"stride_{n}\[1\] is 0, but an output has 19", host={f"stride_{n}": still(n)}, can=2)
+          for n in (outputs or ("y",))),
     )  # fmt: skip
 
 

@@ -323,6 +323,7 @@ def test_errors_and_names():
             *bj._quantize.NAMES,
             *bj._recurrent.NAMES,
             *bj._convolution.NAMES,
+            *bj.deform_calls.NAMES,
         }
         and "gelu" in bj.gelu.__doc__
     )

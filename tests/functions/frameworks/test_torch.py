@@ -357,6 +357,7 @@ def test_errors_and_names():
         *bt._recurrent.NAMES,
         *bt._quantize.NAMES,
         *bt._convolution.NAMES,
+        *bt.deform_calls.NAMES,
         "register",
     }
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__

@@ -148,6 +148,19 @@ def test_refused_gradients():
     assert p.tolist() == [0.0] * 4
 
 
+def test_memory_of_a_gradient_that_becomes_another_one():
+    memory = torch.ones(64)
+    p = torch.ones(4, requires_grad=True)
+    opt = optim.SGD([p], lr=0.5)
+    opt.step([memory[:4]])
+    for wrong in (memory[:3], memory.view(torch.bfloat16)[:4], memory[:4].view(2, 2)):
+        with pytest.raises(bk.InvalidProblemError, match="the gradient of params"):
+            opt.step([wrong])
+    opt.step([memory[:4]])
+    opt.step([memory[:8:2]])  # strides of its own
+    assert p.tolist() == [-0.5] * 4
+
+
 def test_lists_that_c_does_not_read():
     class Own(torch.Tensor):
         pass

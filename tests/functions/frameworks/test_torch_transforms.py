@@ -21,6 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated
 NEEDED = {f"attention_paged{form}" for form in ("", "_latent", "_quantized")}  # rows of q apart
 NEEDED |= {"cross_entropy_backward", "nll_loss_backward"}  # the divisor
 NEEDED |= {"dequantize_4bit", "gemv_4bit"}  # scales, or their codes
+# Numbers with defaults that the shapes of the samples need.
+SHAPING = {"interpolate": ("size",)}
+SHAPING |= {f"{name}_pool{end}_backward": ("stride", "padding")
+            for name, end in (("avg", ""), ("lp", ""), ("max", ""), ("max", "_indices"))}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +62,7 @@ def test_optional_arguments_left_out(name):
         for argument, value in zip(needed, values):
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.requires_grad_(argument.name in known_to(name))
-        given = {"dtype": numbers["dtype"]} if "dtype" in numbers else {}
-        given |= {"size": numbers["size"]} if name == "interpolate" else {}  # it, or a factor, has to be given
+        given = {number: numbers[number] for number in ("dtype", *SHAPING.get(name, ())) if number in numbers}
         results = listed(getattr(module, name)(*values, **given))
         recorded = [each for each in results if each.requires_grad]
         assert bool(recorded) == any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
@@ -91,7 +94,8 @@ REVERSE_ONLY = {
     "gated_delta_rule", "gated_linear_attention", "gemv_4bit", "mx_matmul",
     "recurrent_cells", "recurrent_cells_forward", "rwkv7",
     *[f"fake_quantize_{scope}" for scope in ("learnable", "per_channel", "per_tensor")],
-    "deform_columns", "roi_align", "roi_pool",
+    "deform_columns", "roi_align", "roi_pool", "fractional_max_pool", "lp_pool",
+    *[f"{form}max_pool{end}" for form in ("", "adaptive_") for end in ("", "_indices")],
     *[f"{name}{end}" for name in ("causal_conv1d", "selective_scan", "ssd_scan") for end in ("", "_forward")],
     "sort", "sort_with_indices", "topk", "kthvalue", "median", "nanmedian", "mode",
     *[f"{name}{end}" for name in ("quantile", "nanquantile") for end in ("", "_forward")],

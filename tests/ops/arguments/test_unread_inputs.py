@@ -63,7 +63,8 @@ def wanted_sets(reads):
 
 def test_rows_with_several_gradients_are_here():
     """Inputs but the first are read by all outputs, or the row says by which. Where no output may be NULL, all inputs
-    are read; and the output of a norm or GEMM that may not be NULL depends on every input."""
+    are read; and the output of a norm, GEMM or convolution that may not be NULL
+    depends on every input."""
     for name in SEVERAL:
         if all(p.is_required for p in ROWS[name].pointers if p.is_output):
             continue
@@ -71,7 +72,9 @@ def test_rows_with_several_gradients_are_here():
         results = [p.name for p in ROWS[name].pointers if p.is_output and p.name != "workspace"]
         if len(inputs) == 1 or len(results) == 1:  # every result depends on it
             continue
-        if ROWS[name].family in ("norm", "gemm") and any(p.is_required for p in ROWS[name].pointers if p.is_output):
+        if ROWS[name].family in ("norm", "gemm", "conv") and any(
+            p.is_required for p in ROWS[name].pointers if p.is_output
+        ):
             continue
         assert ROWS[name].reads or inputs == ["cond", "dy"] or name in OF_EVERY_INPUT, name
 

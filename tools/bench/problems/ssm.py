@@ -319,10 +319,10 @@ def sweeps(backend):
     )
     states = (1, 8, 16, 17, 64, 128, 256)
     yield Sweep(name="selective_scan, states", axis="dstate", points={n: scan(batch, 256, 256, n, few) for n in states})
-    whole = [t for t in tokens if t % 64 == 0]
+    whole = (64, 128, 1024, 4096, 16384) if big else (64, 128, 256, 512)  # chunks of 64
     yield Sweep(name="ssd_chunk_scan", axis="seqlen", points={t: ssd(batch, t, 8, dtypes=few) for t in whole})
     yield Sweep(
         name="ssd_chunk_scan, states", axis="state_dim", points={n: ssd(batch, 256, 8, 64, n, few) for n in states}
     )
-    batches = (1, 4, 16, 64, 256) if big else (1, 4, 16)
+    batches = (1, 4, 16, 64, 256) if big else (1, 4, 16, 64)
     yield Sweep(name="selective_state_update", axis="batch", points={b: update(b, 24, dtypes=few) for b in batches})

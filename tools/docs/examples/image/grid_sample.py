@@ -19,3 +19,10 @@ y = bk.empty((1, 1, 2, 2), bk.f32)
 args = bk.GridSampleArgs(x=bk.upload(x), grid=bk.upload(grid), y=y)
 bk.GridSamplePlan.select(None, descriptor).run(None, None, args)
 print(bk.download(y))
+
+# %% Plan of the gradient
+descriptor = bk.GridSampleBackwardDescriptor((1, 1, 3, 3), (1, 1, 2, 2), align_corners=True, element=bk.f32)
+plan = bk.GridSampleBackwardPlan.select(None, descriptor)
+args = bk.GridSampleBackwardArgs(dy=bk.upload(dy), grid=args.grid, dx=bk.empty((1, 1, 3, 3), bk.f32))
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(args.dx))

@@ -20,3 +20,10 @@ y = bk.empty((1, 1, 3, 4), bk.f32)
 descriptor = bk.InterpolateDescriptor((1, 1, 2, 2), (1, 1, 3, 4), bk.ResampleMode.LINEAR, element=bk.f32)
 bk.InterpolatePlan.select(None, descriptor).run(None, None, bk.InterpolateArgs(x=bk.upload(x), y=y))
 print(bk.download(y))
+
+# %% Plan of the gradient
+dx = bk.empty((1, 1, 2, 2), bk.f32)
+descriptor = bk.InterpolateBackwardDescriptor((1, 1, 2, 2), (1, 1, 3, 4), bk.ResampleMode.LINEAR, element=bk.f32)
+plan = bk.InterpolateBackwardPlan.select(None, descriptor)
+plan.run(None, bk.workspace(plan), bk.InterpolateBackwardArgs(dy=bk.upload(dy), dx=dx))
+print(bk.download(dx))

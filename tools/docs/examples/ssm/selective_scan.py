@@ -12,3 +12,12 @@ args = bk.SelectiveScanArgs(
 )  # fmt: skip
 plan.run(None, bk.workspace(plan), args)
 print(bk.download(args.y))
+
+# %% Plan of the gradient
+plan = bk.SelectiveScanBackwardPlan.select(None, bk.SelectiveScanBackwardDescriptor(1, 3, 1, 1, element=bk.f32))
+given = {name: getattr(args, name) for name in ("u", "delta", "a", "b", "c")}
+of_tokens = {name: bk.empty((1, 3, 1), bk.f32) for name in ("du", "d_delta")}
+sums = {"d_a": bk.zeros((1, 1), bk.f32)} | {name: bk.zeros((1, 3, 1), bk.f32) for name in ("d_b", "d_c")}  # added to
+args = bk.SelectiveScanBackwardArgs(**given, dy=bk.upload(u), **of_tokens, **sums)
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(args.du), bk.download(args.d_a))

@@ -12,3 +12,13 @@ args = bk.SsdChunkScanArgs(
 )  # fmt: skip
 plan.run(None, bk.workspace(plan), args)
 print(bk.download(args.y))
+
+# %% Plan of the gradient
+descriptor = bk.SsdChunkScanBackwardDescriptor(1, 3, 1, 2, 4, 64, element=bk.f32)
+plan = bk.SsdChunkScanBackwardPlan.select(None, descriptor)
+given = {name: getattr(args, name) for name in ("x", "dt", "a", "b", "c")}
+shapes = {"dx": x.shape, "d_dt": dt.shape, "d_a": (1,), "d_b": b.shape, "d_c": b.shape}
+results = {name: bk.empty(shape, bk.f32) for name, shape in shapes.items()}
+args = bk.SsdChunkScanBackwardArgs(**given, dy=bk.upload(np.ones_like(x)), **results)
+plan.run(None, bk.workspace(plan), args)
+print(bk.download(args.d_dt), bk.download(args.d_a))
