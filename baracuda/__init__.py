@@ -86,6 +86,7 @@ from baracuda.kinds import (
     EpilogueKind,
     ExpertGroupScore,
     ExpertScoring,
+    FftKind,
     FloatFormat,
     Fp8Scaling,
     GatedActivationKind,
@@ -212,7 +213,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("linalg", "optim", "random")  # that are attributes, as in NumPy
+_MODULES = ("fft", "linalg", "optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
@@ -268,6 +269,7 @@ __all__ = [
     "EmbeddingBagMode",
     "EmbeddingKind",
     "EpilogueKind",
+    "FftKind",
     "ExportError",
     "FloatFormat",
     "Fp8Scaling",

@@ -363,6 +363,9 @@ _SHAPES = {
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "codes": "Codes and scales are row-major; a result has the leading axes of its array where there are rows.",
     "convolution": "Arrays have the shapes of the description; weight has that of its argument in gradients, too.",
+    "fourier": "lengths has a number for each of axes; negative axes count from the last.",
+    "cosine": "Negative axes count from the last.",
+    "fourier_convolution": "x and w have as many axes; negative axes count from the last.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
     "rope_apply_thd": "x is (tokens, heads, d), the tables (tokens, d / 2), or (d / 2,) for all.",
     "attention": "q is (batch, heads, rows, d) or without the batch, with tokens_first (batch, rows, heads, d); heads "

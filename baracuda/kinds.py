@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from baracuda._enumeration import IntEnum as IntEnum
 from baracuda.convolutions.kinds import ConvKind as ConvKind
+from baracuda.fft.kinds import FftKind as FftKind
 from baracuda.elementwise.kinds import BinaryCmpKind as BinaryCmpKind
 from baracuda.elementwise.kinds import BinaryKind as BinaryKind
 from baracuda.elementwise.kinds import GatedActivationKind as GatedActivationKind

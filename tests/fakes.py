@@ -282,6 +282,8 @@ EXAMPLES = {
     "MoeRoute": (6, 8, 2, bk.ExpertScoring.SIGMOID, bk.ExpertGroupScore.MAX),
     "MoeRouteBackward": (6, 8, 2, bk.ExpertScoring.SIGMOID),
     **dict.fromkeys(("MoePermuteBackward", "MoeCombine"), (6, 2, 12, 8)),
+    **dict.fromkeys(("Fft", "Rfft", "Irfft"), (12, 3)), **dict.fromkeys(("FftNd", "RfftNd", "IrfftNd"), ((4, 6), 3)),
+    "FftShiftNd": (SHAPE, (1,)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)
@@ -296,6 +298,7 @@ ELEMENTS = {
     "SoftmaxToF32Backward": bk.bf16, "BatchPagedDecodeFp8": bk.bf16, "BatchPagedDecodeQuantized": bk.bf16,
     **dict.fromkeys(("FlashSdpaSm89", "FlashSdpaVarlen", "FlashSdpaVarlenBackward"), bk.f16),
     **dict.fromkeys(("Fa2Sdpa", "Fa2SdpaBackward"), bk.f16),
+    **dict.fromkeys(("Fft", "FftNd"), bk.c32),
     "Fp8Gemm": bk.e4m3fn, "ScaledGemm": bk.e4m3fn, "Int4Gemm": bk.s4, "BinGemm": bk.ElementKind.BIN,
     "SwizzleScales": bk.u8, "DequantizeFp8": bk.e4m3fn,
     **dict.fromkeys(("Nf4Mmvq", "Nf4MmvqMultiM"), bk.bf16),

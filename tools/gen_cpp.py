@@ -67,7 +67,11 @@ def template_parameter(p: Param) -> str:
     """Declaration of a scalar or host array in a template of the dtypes."""
     slot, _, form = p.dtype.partition(".")
     dtype = (
-        element(slot) if slot not in SLOTS else f"typename detail::compute<{slot}>::type" if form == "compute" else slot
+        element(slot)
+        if slot not in SLOTS
+        else f"typename detail::{form}<{slot}>::type"
+        if form in ("compute", "real")
+        else slot
     )
     pointer = ("*" if p.is_output else " const*") if p.direction else ""
     return f"{dtype}{pointer}{' const*' * p.is_list} {p.name}"

@@ -217,8 +217,8 @@ def _dtypes_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
     """All dtypes of the width in the op's name; operands of i64 are taken as such."""
     if param.dtype == "i64":
         return (ElementKind.I64,)
-    width = re.search(r"_(nibble|b\d+)", op.name)
-    bits = 4 if not width or width[1] == "nibble" else 8 * int(width[1][1:])
+    width = re.search(r"_(?:nibble|b?(\d+))", op.name)  # contiguize_b4, fftshift_nd_4
+    bits = 8 * int(width[1]) if width and width[1] else 4
     return tuple([kind for kind in _BY_SYMBOL.values() if kind.bits == bits])
 
 

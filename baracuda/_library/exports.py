@@ -31,6 +31,7 @@ OPS = {
         "EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingBagSparseBackward EmbeddingBagMaxLastOffset"
     ),
     "embeddings.rows": ("Embedding EmbeddingBackward EmbeddingRenorm EmbeddingDenseBackward EmbeddingSparseBackward"),
+    "fft.plans": "Fft FftNd FftShiftNd Irfft IrfftNd Rfft RfftNd",
     "gemm.dense": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm.grouped": "GroupedGemm GroupedGemmBackward",
     "gemm.pointers": "GemmPointers GroupedGemmPointers",

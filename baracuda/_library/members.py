@@ -234,6 +234,12 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     "SamplePadding": {
         "ZEROS": "zeros", "BORDER": "the nearest edge", "REFLECTION": "the image, mirrored at its edges",
     },
+    "FftKind": {
+        "FFT": "transforms of complex rows", "RFFT": "transforms of real rows, to their first half",
+        "IRFFT": "inverses of RFFT", "FFT_ND": "transforms of complex arrays behind a batch",
+        "RFFT_ND": "transforms of real arrays behind a batch, to a half of the last axis",
+        "IRFFT_ND": "inverses of RFFT_ND", "FFT_SHIFT_ND": "the zero frequency in the middle of axes",
+    },
     "ConvKind": {
         "DEPTHWISE_CONV_2D": "groups of one channel", "UNFOLD": "windows as columns",
         "FOLD": "the sum of columns over the windows of an image",

@@ -14,6 +14,7 @@ The FFI handler is compiled at the first call, by g++ or `CXX`, or by `make jax`
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from baracuda._functions import deform_calls
@@ -25,6 +26,8 @@ from baracuda.jax._calls import made as _made
 
 
 def __getattr__(name: str) -> Any:
+    if name == "fft":
+        return importlib.import_module(f"{__name__}.fft")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec, __name__)
@@ -62,5 +65,6 @@ def __dir__() -> list[str]:
             *_recurrent.NAMES,
             *deform_calls.NAMES,
             *specs(),
+            "fft",
         }
     )

@@ -208,6 +208,8 @@ def _gradients(
         values["dtype"] = next(iter(like.values())).dtype
 
     def called(each: Spec | CompositeGradient, wanted: Sequence[bool] | None) -> Any:
+        if isinstance(each, CompositeGradient) and each.is_complex:
+            return jnp.conj(each.of(_call_by_name, {**values, "dy": jnp.conj(values["dy"])}))
         if isinstance(each, CompositeGradient):
             return each.of(_call_by_name, values)
         arrays = {a.name: values.get(a.name) for a in each.arrays}

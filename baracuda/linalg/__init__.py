@@ -26,7 +26,7 @@ _MODULES = {
         "matrix_norm vector_norm norm"
     ),
     "spectral": (
-        "eigh eigvalsh eig eigvals svd svdvals svd_batched svda pinv matrix_rank cond polar orthogonalize"
+        "eigh eigh_ex eigvalsh eig eig_ex eigvals svd svd_ex svdvals pinv pinv_ex matrix_rank cond polar orthogonalize"
     ),
 }  # fmt: skip
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}

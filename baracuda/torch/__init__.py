@@ -9,6 +9,7 @@ gradient that is not wanted (`needs`) is an empty tensor.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -50,6 +51,7 @@ _TYPES = {
     **dict.fromkeys(("interpolation", "scoring", "group_score", "format", "book", "float_format", "mx_format"), "str"),
     **dict.fromkeys(("resample_mode", "sample_mode", "padding_mode"), "str"), "size": "SymInt[]?",
     "scale_factor": "float[]?", "cubic_a": "float?", "depth": "SymInt",
+    "lengths": "SymInt[]?", "fourier_axes": "int[]?", "starts": "SymInt[]?", "length": "SymInt?",
     "numel": "SymInt?", **dict.fromkeys(("scale_rule", "scale_layout", "fp8_scaling", "cell"), "str"),
 }  # fmt: skip
 # Numbers that may be a single one or a sequence.
@@ -58,6 +60,8 @@ _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "fft":
+        return importlib.import_module(f"{__name__}.fft")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec)
@@ -100,6 +104,7 @@ def __dir__() -> list[str]:
             *_moe.NAMES,
             *_quantize.NAMES,
             *_convolution.NAMES,
+            "fft",
             "register",
         }
     )
@@ -304,6 +309,8 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         found = next(
             iter([arrays[a.name] for a in typed if a.pointer and a.name in arrays] or [arrays[typed[0].name]])
         ).dtype
+        if form in ("complex", "real"):
+            return found.to_complex() if form == "complex" else found.to_real()
         return torch.promote_types(found, torch.float32) if form else found
     if slot == "U":
         codes = spec.row.slots["U"]

@@ -33,6 +33,8 @@ _SYMMETRIC = ("softmax", "softmax_to_f32", "gumbel_softmax", "l2_normalize", "sp
 _MULTILINEAR: dict[str, tuple[tuple[str, ...], ...]] = {
     **dict.fromkeys(("matmul", "grouped_gemm"), (("a",), ("b",))),
     "convolution_backward_data": (("dy",), ("weight",)),
+    **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r", "fft_cosine"), (("x",),)),
+    "fft_convolve": (("x",), ("w",)),
     "embedding_bag_weighted": (("weight",), ("per_sample_weights",)),
     **{f"rope_apply{form}": (("x",), ("cos", "sin")) for form in ("", "_half", "_thd", "_thd_half")},
 }
@@ -58,7 +60,7 @@ def tangent_of(value: Any) -> Any:
 
 
 def dual(result: Any, tangent: Any) -> Any:
-    if tangent is None or not result.is_floating_point() or result.shape != tangent.shape:
+    if tangent is None or not (result.is_floating_point() or result.is_complex()) or result.shape != tangent.shape:
         return result  # an integer, or an unwanted result
     return forward_ad.make_dual(result, tangent.to(result.dtype))
 
@@ -96,7 +98,7 @@ class Tangents:
 
     def __call__(self, given: Arrays, results: Sequence[Any]) -> Sequence[Any]:
         """The tangent of each result, or None; `given` are arguments, which may be dual tensors, and numbers."""
-        if not any([result.is_floating_point() for result in results]):
+        if not any([result.is_floating_point() or result.is_complex() for result in results]):
             return [None] * len(results)
         name = self.spec.name
         dots = {a.name: tangent_of(given.get(a.name)) for a in self.spec.arrays}

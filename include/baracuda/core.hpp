@@ -210,6 +210,14 @@ struct compute<bf16> {
     using type = float;
 };
 
+// The real type of a complex number.
+template <class T>
+struct real;
+template <class T>
+struct real<std::complex<T>> {
+    using type = T;
+};
+
 }  // namespace detail
 }  // namespace baracuda
 

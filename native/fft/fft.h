@@ -8,24 +8,10 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/types/complex.h"
+#include "fft/real_type.h"
 #include "fft/transform.h"
 
 namespace bk {
-
-// The real type of a real or complex element.
-template <class T>
-struct FftReal {
-    using type = T;
-};
-template <>
-struct FftReal<c32> {
-    using type = float;
-};
-template <>
-struct FftReal<c64> {
-    using type = double;
-};
 
 constexpr int kFftMaxRank = 3;
 
@@ -177,7 +163,7 @@ Status run_fft_nd(int32_t rank, const int32_t* dims, int32_t batch, int32_t inve
     const FftDims of = FftDims::of(rank, dims, batch);
     BK_TRY(check_transform(of, x, y, alignof(T), alignof(T)));
     if (of.whole() == 0) return Status::kOk;
-    return fft_complex<typename FftReal<T>::type>(of, inverse != 0, x, y, {workspace, workspace_bytes, stream});
+    return fft_complex<fft_real_t<T>>(of, inverse != 0, x, y, {workspace, workspace_bytes, stream});
 }
 
 template <class T>
@@ -231,7 +217,7 @@ Status fft_nd_workspace(int32_t rank, const int32_t* dims, int32_t batch, size_t
     if (out_bytes == nullptr) return fail(Status::kInvalidProblem, "out_bytes is NULL");
     BK_TRY(check_dims(rank, dims, batch));
     const FftDims of = FftDims::of(rank, dims, batch);
-    return set_bytes(of.whole() == 0 ? 0 : fft_bytes<typename FftReal<T>::type>(of), out_bytes);
+    return set_bytes(of.whole() == 0 ? 0 : fft_bytes<fft_real_t<T>>(of), out_bytes);
 }
 
 template <class T>

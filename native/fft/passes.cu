@@ -56,19 +56,19 @@ BK_DEVICE LaneOffset lane_offset(const FftPass& pass, int64_t index) {
 
 template <class R>
 BK_DEVICE FftValue<R> load_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
-    FftValue<R> value;
-    if (pass.in_form == FftForm::kReal) {
-        value = {x[at.in + e * pass.in], R(0)};
-    } else if (pass.in_form == FftForm::kComplex) {
-        value = reinterpret_cast<const FftValue<R>*>(x)[at.in + e * pass.in];
-    } else {
-        const int64_t position = at.position + e * pass.position;
-        const bool is_upper = 2 * position > pass.length;
-        value = reinterpret_cast<const FftValue<R>*>(x)[at.in + (is_upper ? pass.length - position : position) * pass.in];
-        if (is_upper) value.im = -value.im;
-        if (position == 0 || 2 * position == pass.length) value.im = 0;
+    const int64_t position = at.position + e * pass.position;
+    if (pass.in_form != FftForm::kHermitian) {
+        if (position >= pass.present) return {R(0), R(0)};
+        if (pass.in_form == FftForm::kReal) return {x[at.in + e * pass.in], R(0)};
+        return reinterpret_cast<const FftValue<R>*>(x)[at.in + e * pass.in];
     }
-    return value;
+    const bool is_upper = 2 * position > pass.length;
+    const int64_t stored = is_upper ? pass.length - position : position;
+    if (stored >= pass.present) return {R(0), R(0)};
+    FftValue<R> value = reinterpret_cast<const FftValue<R>*>(x)[at.in + stored * pass.in];
+    if (stored == 0 || 2 * stored == pass.length) return {value.re, R(0)};
+    const R interior = static_cast<R>(pass.interior);
+    return {value.re * interior, (is_upper ? -value.im : value.im) * interior};
 }
 
 template <class R>
@@ -83,7 +83,7 @@ template <class R>
 BK_DEVICE FftValue<R> take_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
     const int64_t position = at.position + e * pass.position;
     FftValue<R> value{R(1), R(0)};
-    if (pass.in_factor == FftFactor::kChirp && position >= pass.chirp) return {R(0), R(0)};
+    if (pass.in_factor == FftFactor::kChirp && position >= pass.length) return {R(0), R(0)};
     if (pass.in_factor != FftFactor::kFilter) value = load_value(pass, at, e, x);
     if (pass.in_swaps[0]) value = {value.im, value.re};
     if (pass.in_factor != FftFactor::kNone) value = times_factor(pass, pass.in_factor, position, value);
@@ -94,7 +94,7 @@ template <class R>
 BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k, FftValue<R> value, R* y) {
     const R scale = static_cast<R>(pass.scale);
     const int64_t position = at.position + k * pass.position;
-    if (pass.out_factor == FftFactor::kChirp && position >= pass.chirp) return;
+    if (pass.out_factor == FftFactor::kChirp && position >= pass.length) return;
     if (pass.out_swaps[0]) value = {value.im, value.re};
     if (pass.out_factor != FftFactor::kNone) value = times_factor(pass, pass.out_factor, position, value);
     if (pass.out_swaps[1]) value = {value.im, value.re};
@@ -104,7 +104,9 @@ BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k,
     } else if (pass.out_form == FftForm::kComplex) {
         reinterpret_cast<FftValue<R>*>(y)[at.out + k * pass.out] = value;
     } else {
-        if (2 * position <= pass.length) reinterpret_cast<FftValue<R>*>(y)[at.out + position * pass.out] = value;
+        if (2 * position > pass.length) return;
+        const R interior = position == 0 || 2 * position == pass.length ? R(1) : static_cast<R>(pass.interior);
+        reinterpret_cast<FftValue<R>*>(y)[at.out + position * pass.out] = {value.re * interior, value.im * interior};
     }
 }
 

@@ -58,6 +58,7 @@ struct LaneOffsets {
     int64_t in[count], out[count], position[count], rest[count];
     int used;
     bool reads_neighbours, writes_neighbours;  // lanes lie side by side
+    bool is_at_start;                          // of every fiber
 
     BK_HD void find(const FftPass& pass, int64_t first, int64_t lanes) {
         used = static_cast<int>(std::min<int64_t>(count, lanes - first));
@@ -89,9 +90,11 @@ struct LaneOffsets {
             }
         }
         reads_neighbours = writes_neighbours = used == count;
+        is_at_start = position[0] == 0;
         for (int l = 1; l < count; ++l) {
             reads_neighbours = reads_neighbours && in[l] == in[0] + l;
             writes_neighbours = writes_neighbours && out[l] == out[0] + l;
+            is_at_start = is_at_start && position[l] == 0;
         }
     }
 };
@@ -108,23 +111,36 @@ struct Tile {
 
     BK_HD void load(const FftPass& pass, const R* x) {
         const bool is_chirped = pass.in_factor == FftFactor::kChirp;
+        const int64_t end = is_chirped ? std::min(pass.present, pass.length) : pass.present;
+        // Whole fibers, whose lanes end alike.
+        const bool ends_alike = pass.in_form != FftForm::kHermitian && at.is_at_start && pass.position == 1;
+        const bool is_complete = end >= pass.length && !is_chirped;
         for (int e = 0; e < pass.n; ++e) {
             Value& to = value[tables.position[e]];
             R* re = reinterpret_cast<R*>(&to.re);
             R* im = reinterpret_cast<R*>(&to.im);
             if (pass.in_factor == FftFactor::kFilter) {
                 to = Value{V{} + R(1), V{}};
-            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && !is_chirped) {
+            } else if (ends_alike && e >= end) {
+                to = Value{V{}, V{}};
+                continue;
+            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && (is_complete || ends_alike)) {
                 const R* from = x + 2 * (at.in[0] + e * pass.in);
                 BK_VECTOR_LOOP
                 for (int l = 0; l < kLanes; ++l) {
                     re[l] = from[2 * l];
                     im[l] = from[2 * l + 1];
                 }
+            } else if (pass.in_form == FftForm::kReal && at.reads_neighbours && (is_complete || ends_alike)) {
+                const R* from = x + at.in[0] + e * pass.in;
+                BK_VECTOR_LOOP
+                for (int l = 0; l < kLanes; ++l) {
+                    re[l] = from[l];
+                    im[l] = R(0);
+                }
             } else {
                 for (int l = 0; l < kLanes; ++l) {
-                    const bool is_behind = is_chirped && at.position[l] + e * pass.position >= pass.chirp;
-                    const FftValue<R> one = is_behind ? FftValue<R>{R(0), R(0)} : load_one(pass, e, l, x);
+                    const FftValue<R> one = load_one(pass, e, l, x, is_chirped);
                     re[l] = one.re;
                     im[l] = one.im;
                 }
@@ -135,16 +151,22 @@ struct Tile {
         }
     }
 
-    BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x) const {
-        if (pass.in_form == FftForm::kReal) return {x[at.in[l] + e * pass.in], R(0)};
-        if (pass.in_form == FftForm::kComplex) {
+    BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x, bool is_chirped) const {
+        const int64_t position = at.position[l] + e * pass.position;
+        if (is_chirped && position >= pass.length) return {R(0), R(0)};
+        if (pass.in_form != FftForm::kHermitian) {
+            if (position >= pass.present) return {R(0), R(0)};
+            if (pass.in_form == FftForm::kReal) return {x[at.in[l] + e * pass.in], R(0)};
             const R* from = x + 2 * (at.in[l] + e * pass.in);
             return {from[0], from[1]};
         }
-        const int64_t position = at.position[l] + e * pass.position;
         const bool is_upper = 2 * position > pass.length;
-        const R* from = x + 2 * (at.in[l] + (is_upper ? pass.length - position : position) * pass.in);
-        return {from[0], position == 0 || 2 * position == pass.length ? R(0) : is_upper ? -from[1] : from[1]};
+        const int64_t stored = is_upper ? pass.length - position : position;
+        if (stored >= pass.present) return {R(0), R(0)};
+        const R* from = x + 2 * (at.in[l] + stored * pass.in);
+        if (stored == 0 || 2 * stored == pass.length) return {from[0], R(0)};
+        const R interior = static_cast<R>(pass.interior);
+        return {from[0] * interior, (is_upper ? -from[1] : from[1]) * interior};
     }
 
     // Multiplies value e of each lane by the factor of its position.
@@ -239,16 +261,18 @@ struct Tile {
         }
         for (int l = 0; l < at.used; ++l) {
             const int64_t position = at.position[l] + k * pass.position;
-            if (pass.out_factor == FftFactor::kChirp && position >= pass.chirp) continue;
+            if (pass.out_factor == FftFactor::kChirp && position >= pass.length) continue;
             if (pass.out_form == FftForm::kReal) {
                 y[at.out[l] + k * pass.out] = re[l];
                 continue;
             }
             const bool is_half = pass.out_form == FftForm::kHermitian;
             if (is_half && 2 * position > pass.length) continue;
+            const bool is_edge = !is_half || position == 0 || 2 * position == pass.length;
+            const R interior = is_edge ? R(1) : static_cast<R>(pass.interior);
             R* to = y + 2 * (at.out[l] + (is_half ? position : k) * pass.out);
-            to[0] = re[l];
-            to[1] = im[l];
+            to[0] = re[l] * interior;
+            to[1] = im[l] * interior;
         }
     }
 

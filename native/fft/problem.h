@@ -42,13 +42,15 @@ struct FftPass {
     FftAxis axis[kFftAxes];   // the first is that of the lanes, which run fastest
     int64_t in = 0, out = 0;  // strides of a transform's values
     int64_t position = 0;     // of the fiber, from one value to the next
-    int64_t length = 1;       // N
+    int64_t length = 1;       // N: values behind it are zero, or not stored
     int64_t period = 0;       // of the rotation behind the transform; 0: none
     // Real and imaginary parts are exchanged before and behind the factor of each side. Exchanged on both sides, a transform
     // has the opposite sign.
     bool in_swaps[2] = {false, false}, out_swaps[2] = {false, false};
     FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
-    int64_t chirp = 0, padded = 0;   // N of the chirp, and M
+    int64_t padded = 0;              // M of a chirp
+    int64_t present = INT64_MAX;     // stored values of a fiber: those behind are zero
+    double interior = 1;             // a factor of a half fiber's values that have a conjugate in its other half
     const void* spectrum = nullptr;  // a factor of each position
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     double scale = 1;

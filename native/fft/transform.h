@@ -26,7 +26,8 @@ struct FftArray {
 struct FftFiber {
     int axis = 0;
     int64_t length = 0;  // N, of which a Hermitian side holds a half
-    double scale = 1;
+    int64_t present = INT64_MAX;  // stored values: those behind are zero
+    double scale = 1, interior = 1;
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
     const void* spectrum = nullptr;
@@ -35,12 +36,15 @@ struct FftFiber {
     void set_in(FftPass& pass) const {
         pass.in_form = in_form;
         pass.in_factor = in_factor;
+        pass.present = present;
+        if (in_form == FftForm::kHermitian) pass.interior = interior;
         std::copy(in_swaps, in_swaps + 2, pass.in_swaps);
     }
     void set_out(FftPass& pass) const {
         pass.out_form = out_form;
         pass.out_factor = out_factor;
         pass.scale = scale;
+        if (out_form == FftForm::kHermitian) pass.interior = interior;
         std::copy(out_swaps, out_swaps + 2, pass.out_swaps);
     }
 };
@@ -70,7 +74,6 @@ inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
     pass.in = array.in[of.axis];
     pass.out = array.out[of.axis];
     pass.position = 1;
-    pass.chirp = of.length;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
     of.set_in(pass);
@@ -85,7 +88,7 @@ inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const F
                               const int64_t* to, bool stays_in_place) {
     const int last = parts.count - 1;
     FftPass pass;
-    pass.length = pass.chirp = of.length;
+    pass.length = of.length;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
     pass.n = parts.n[number];
@@ -183,6 +186,7 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     filter.in[0] = filter.out[0] = 1;
     FftFiber fiber;
     fiber.length = n;
+    fiber.scale = 1.0 / static_cast<double>(m);  // here, so that finite products do not overflow
     fiber.in_factor = FftFactor::kFilter;
     BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
 
@@ -197,7 +201,8 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     dense_strides(longer, back.in);
     std::copy(array.out, array.out + kMaxRank, back.out);
     fiber = of;
-    fiber.scale = of.scale / static_cast<double>(m);
+    fiber.present = INT64_MAX;
+    fiber.scale = of.scale;
     fiber.in_form = FftForm::kComplex;
     fiber.in_factor = FftFactor::kSpectrum;
     fiber.spectrum = spectrum;

@@ -14,7 +14,10 @@ from .signs import never_negative
 MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packages(__path__, f"{__name__}.")]
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
 # Families whose calls with a misaligned pointer, a NULL for a required one or a negative extent follow from their rows.
-FOLLOWING = ("conv", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk")
+FOLLOWING = (
+    *("conv", "fft", "image", "linalg", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm"),
+    "topk",
+)
 FOLLOWING_ROWS = ("quantized_linear", "matmul_integer", "qlinear_matmul")
 
 

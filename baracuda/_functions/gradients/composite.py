@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from baracuda._functions.gradients import fourier
 from baracuda._functions.spec import specs
 from baracuda.dtypes import ElementKind
 
@@ -26,6 +27,7 @@ class CompositeGradient:
     shaped    arrays of which it uses the shape only
     outputs   the arguments whose gradients it gives, in order; several are a tuple
     incoming  incoming gradients -> positions of the results that they belong to
+    is_complex  whether arrays may be complex: gradients are those of PyTorch, the conjugates of JAX's
     """
 
     of: Callable[[Call, Given], Any]
@@ -33,6 +35,7 @@ class CompositeGradient:
     shaped: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("x",)
     incoming: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"dy": 0})
+    is_complex: bool = False
     numbers = ()
     is_partial = False
 
@@ -256,6 +259,11 @@ JOINT = {
         ("argmax_with_value", "argmin_with_value", "kthvalue", "median", "nanmedian", "mode"),
         CompositeGradient(_of_extreme, ("indices",), ("x",)),
     ),
+    "fft_c2c": CompositeGradient(fourier.complex_to_complex, (), ("x",), is_complex=True),
+    "fft_r2c": CompositeGradient(fourier.real_to_complex, (), ("x",), is_complex=True),
+    "fft_c2r": CompositeGradient(fourier.complex_to_real, (), ("x",), is_complex=True),
+    "fft_cosine": CompositeGradient(fourier.cosine, (), ("x",)),
+    "fft_convolve": CompositeGradient(fourier.convolution, ("x", "w"), outputs=("x", "w")),
     "sort_with_indices": CompositeGradient(_of_sort, ("indices",)),
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")

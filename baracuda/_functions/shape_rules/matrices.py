@@ -22,6 +22,7 @@ from baracuda.tensor import TensorRef, contiguous_stride
 _FLAGS = {
     "upper": "upper", "unit": "unitriangular", "conjugates": "conjugate", "transposes": "transpose", "right": "right",
     "adjoint": "adjoint", "complete": "complete", "hermitian": "hermitian", "vectors": "vectors",
+    "full_matrices": "full_matrices",
 }  # fmt: skip
 
 
@@ -51,7 +52,8 @@ def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
     extents = {name: tuple([values[word] for word in each]) for name, each in words.items()}
     scalars: dict[str, Any] = {name: values[name] for name in names if name in values}
-    scalars |= flags
+    scalars |= flags | {name: int(text) for name, text in spec.fixed.items()}
+    scalars |= {name: as_real(name, numbers[name]) for name in ("atol", "rtol") if name in names}
     if "rcond" in names:
         scalars["rcond"] = _rcond(numbers["rcond"])
     trailing = {
@@ -102,6 +104,9 @@ def _derive(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any],
         values["columns" if "n" in values else "n"] = columns
     if "m" in values and "n" in values:
         values["least"] = min(values["m"], values["n"])
+        is_full = "full_matrices" in numbers and as_flag("full_matrices", numbers["full_matrices"])
+        values["left_vectors"] = values["m"] if is_full else values["least"]
+        values["right_vectors"] = values["n"] if is_full else values["least"]
 
 
 def _batch(spec: Spec, words: Mapping[str, Sequence[str]], shapes: Mapping[str, Shape]) -> Shape:
