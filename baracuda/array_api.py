@@ -75,7 +75,7 @@ from baracuda._promotion import kind_of as _kind
 from baracuda._promotion import promoted as _promoted
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.linalg import standard as linalg  # noqa: F401
 from baracuda.search import results as _sets
 

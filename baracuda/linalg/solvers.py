@@ -134,6 +134,11 @@ def slogdet(a: Array, /) -> SlogdetResult:
     return SlogdetResult(*functions.linalg_slogdet(a))
 
 
+def _cut(rcond: float | None) -> float:
+    """C's rcond, which is negative for the default."""
+    return -1.0 if rcond is None else rcond
+
+
 @naming("linalg.lstsq")
 def lstsq(a: Array, b: Array, /, rcond: float | None = None) -> LeastSquaresResult:
     """The x of least norm that makes |a x - b| least, for matrices a (..., m, n) of any rank and b (..., m, k), or
@@ -144,8 +149,8 @@ def lstsq(a: Array, b: Array, /, rcond: float | None = None) -> LeastSquaresResu
     """
     a, b = given_array(a, "a"), given_array(b, "b")
     if not _is_vector(a, b):
-        return LeastSquaresResult(*functions.linalg_lstsq(a, b, rcond=rcond))
-    x, residuals, rank = functions.linalg_lstsq(a, reshaped(b, (*b.shape, 1)), rcond=rcond)
+        return LeastSquaresResult(*functions.linalg_lstsq(a, b, rcond=_cut(rcond)))
+    x, residuals, rank = functions.linalg_lstsq(a, reshaped(b, (*b.shape, 1)), rcond=_cut(rcond))
     return LeastSquaresResult(reshaped(x, tuple(x.shape[:-1])), reshaped(residuals, tuple(residuals.shape[:-1])), rank)
 
 
