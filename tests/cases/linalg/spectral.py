@@ -333,7 +333,7 @@ def pinv_reference(problem):
 
 PINV = {
     "one": lambda d: pinv(d, 1, 1, 1),
-    "plain": lambda d: pinv(d, 2, 5, 3),
+    "plain": lambda d: pinv(d, 3, 5, 3),
     "wide": lambda d: pinv(d, 2, 3, 7, layout="columns", out="columns"),
     "singular": lambda d: pinv(d, 3, 7, 6, rank=3, layout="pitch"),
     "singular_wide": lambda d: pinv(d, 3, 6, 9, rank=2, out="reversed"),
@@ -404,8 +404,13 @@ def bad_strides(*outputs):
 
 
 def case(row, problems, reference, outputs, bad, idle):
+    def quiet(problem):
+        """Matrices of a batch that are not finite are NaN here too."""
+        with np.errstate(all="ignore"):
+            return reference(problem)
+
     return Case(
-        row, problems, reference, {name: "exact" if name in ("info", "rank") else "spectral" for name in outputs}, "plain",
+        row, problems, quiet, {name: "exact" if name in ("info", "rank") else "spectral" for name in outputs}, "plain",
         "large", bad, (Idle("no_batch", {"batch": 0, **idle}),),
     )  # fmt: skip
 
