@@ -91,12 +91,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
     group.addoption("--dtypes", metavar="'T ...'", help="no ops of other dtypes, where a row has one of these")
     group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
+    group.addoption("--one-launch", action="store_true", help="one layout of each problem, one content of its memory")
     group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
 
 
 @pytest.fixture(scope="session")
 def most_elements(pytestconfig: pytest.Config) -> int:
     return pytestconfig.getoption("--most-elements")
+
+
+@pytest.fixture(scope="session")
+def one_launch(pytestconfig: pytest.Config) -> bool:
+    return bool(pytestconfig.getoption("--one-launch"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -6,7 +6,7 @@
 
 Arrays are those that `baracuda.functions` takes, f32, f64, c32 or c64, of any strides. A matrix that cannot be factored
 gives NaN in its own results and in those of no other matrix of the batch; functions with the suffix `_ex` return the
-number of the failure besides, on the device. Under `checks(True)` functions read these numbers and raise.
+number of the failure besides, on the device. Under `bk.checked()` each call reads these numbers, and raises.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Any
 
 # Module -> the public names that it has; each is imported when one of its names is first asked for.
 _MODULES = {
-    "checking": "LinAlgError checks",
     "factor": "cholesky cholesky_ex lu_factor lu_factor_ex lu ldl_factor ldl_factor_ex qr householder_product geqrf ormqr",
     "solvers": (
         "cholesky_solve cholesky_inverse lu_solve ldl_solve solve solve_ex solve_triangular inv inv_ex lstsq "
         "det slogdet tensorsolve tensorinv"
     ),
     "products": (
-        "matmul multi_dot matrix_power matrix_exp matrix_transpose tensordot vecdot outer cross diagonal trace vander "
+        "matmul multi_dot matrix_power matrix_exp matrix_transpose vecdot outer cross diagonal trace "
         "matrix_norm vector_norm norm"
     ),
     "spectral": (

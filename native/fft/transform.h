@@ -84,8 +84,8 @@ inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
 }
 
 // Pass `number` of a split fiber. `from` and `to` have the array's strides of its two sides.
-inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const FftParts& parts, int number,
-                              const int64_t* from, const int64_t* to, bool stays_in_place) {
+inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const FftParts& parts, int number, const int64_t* from,
+                              const int64_t* to, bool stays_in_place) {
     const int last = parts.count - 1;
     FftPass pass;
     pass.length = of.length;
@@ -157,8 +157,10 @@ Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void*
     const bool stays = scratch == nullptr;
     void* middle = stays ? y : scratch;
     int64_t between[kMaxRank];
-    if (stays) std::copy(array.out, array.out + kMaxRank, between);
-    else dense_strides(array, between);
+    if (stays)
+        std::copy(array.out, array.out + kMaxRank, between);
+    else
+        dense_strides(array, between);
     for (int p = 0; p < parts.count; ++p) {
         const bool is_first = p == 0, is_last = p + 1 == parts.count;
         const FftPass pass =

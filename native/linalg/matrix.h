@@ -55,6 +55,11 @@ struct Matrices {
         found.column = -column;
         return found;
     }
+    BK_HD Matrices rows_reversed(int64_t m) const {
+        Matrices found = at(m - 1, 0);
+        found.row = -row;
+        return found;
+    }
     BK_HD Matrices<const S> constant() const { return {data, step, row, column, each}; }
 };
 

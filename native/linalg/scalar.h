@@ -13,6 +13,12 @@
 
 namespace bk::linalg {
 
+using std::fabs;
+using std::frexp;
+using std::ldexp;
+using std::log;
+using std::sqrt;
+
 template <class R>
 struct alignas(2 * sizeof(R)) Complex {
     R re, im;

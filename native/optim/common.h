@@ -109,10 +109,11 @@ inline Status require_common(const Common& common, bool has_error_words, bool ha
     return Status::kOk;
 }
 
-// 1 - beta^step without cancellation, from ln beta.
+// 1 - beta^step without cancellation, from ln beta: in f64, so that f32 has the same bits of a step that the host counts
+// and of one that the device counts.
 template <class C>
 BK_HD C one_minus_power(double log_beta, C step) {
-    return -math::expm1<C>(step * static_cast<C>(log_beta));
+    return static_cast<C>(-math::expm1<double>(static_cast<double>(step) * log_beta));
 }
 
 }  // namespace bk::optim

@@ -15,7 +15,7 @@ from harness.child import child_environment
 from harness.compilers import C_SOURCES, compile_strictly, compiler
 
 MOST = 32 * 1024
-REGISTERS, ARGUMENTS = 8, 40
+REGISTERS, ARGUMENTS = 8, 64
 
 
 class Call(ctypes.Structure):

@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 
+import baracuda as bk
 import tolerances
 from cases import CASES, Draw
 from harness import (
@@ -24,14 +25,24 @@ from naming import Tries, each_row
 
 # Element offsets of the arrays from a 256-byte boundary: aligned, all misaligned for vectors, each differently.
 OFFSETS = {"aligned": 0, "offset": 1, "mixed": lambda k: (k * k) % 7}
-# Garbage in outputs and workspaces, and the workspace's alignment. One kind is enough under a sanitizer, which sees
-# accesses and not contents, and one layout for long arrays, which test how work is divided.
-GARBAGE = ((NAN_POISON, 0), (FINITE_POISON, 1))[: 1 if SANITIZED else 2]
-LONG = 20_000 if SANITIZED else 2**63
+# Garbage in outputs and workspaces, and the workspace's alignment.
+NAN, FINITE = (NAN_POISON, 0), (FINITE_POISON, 1)
+# The launches of a problem, and of one with long arrays, which test how work is divided: the garbage of each layout. A
+# sanitizer sees accesses and not contents. Fibers take seconds for what takes a GPU microseconds: there each layout and
+# each garbage occurs, and one layout twice, since fibers run the threads of every other launch in reverse.
+LAUNCHES = LAUNCHES_OF_LONG = dict.fromkeys(OFFSETS, (NAN, FINITE))
+ONE_LAUNCH = {"mixed": (NAN,)}
+LONG = 20_000
+ON_FIBERS = bk.default_library().build_info.get("device") == "fibers"
+if SANITIZED:
+    LAUNCHES, LAUNCHES_OF_LONG = dict.fromkeys(OFFSETS, (NAN,)), ONE_LAUNCH
+elif ON_FIBERS:
+    LAUNCHES = {"aligned": (NAN, FINITE), "offset": (NAN,), "mixed": (FINITE,)}
+    LAUNCHES_OF_LONG = {"aligned": (NAN,), "mixed": (FINITE,)}
 
 
-def layouts_of(problem):
-    return OFFSETS if problem.longest <= LONG else {"mixed": OFFSETS["mixed"]}
+def launches_of(problem):
+    return LAUNCHES_OF_LONG if problem.longest > LONG else LAUNCHES
 
 
 def same(outcome, other):
@@ -42,13 +53,14 @@ def same(outcome, other):
     )
 
 
-def check_problem(library, case, op, problem, workspace, expected):
-    """Each layout runs twice, with other garbage in memory."""
+def check_problem(library, case, op, problem, workspace, expected, launches):
+    """Each layout runs once or twice, with other garbage in memory."""
     seen = None
-    for layout, offset in layouts_of(problem).items():
+    for layout, garbage in launches.items():
+        offset = OFFSETS[layout]
         outcomes = [
             launch(library, op, problem, workspace=workspace, offset=offset, poison=poison, workspace_offset=at)
-            for poison, at in GARBAGE
+            for poison, at in garbage
         ]
         for outcome in outcomes:
             if not same(outcome, seen):
@@ -61,7 +73,7 @@ def check_problem(library, case, op, problem, workspace, expected):
 
 
 @each_row(OPS)
-def test_reference(library, op, most_elements):
+def test_reference(library, op, most_elements, one_launch):
     """run computes what can_implement accepts. The workspace size is the same whenever it is asked for."""
     row, slots = OPS[op]
     case = CASES[row.name]
@@ -76,7 +88,8 @@ def test_reference(library, op, most_elements):
             sizes.append((name, dataclasses.replace(problem, arrays={}), workspace_size(library, op, problem)))
             for workspace in workspaces(library, op, problem):
                 with tries(f"{name}, workspace" if workspace else name):
-                    check_problem(library, case, op, problem, workspace, expected)
+                    launches = ONE_LAUNCH if one_launch else launches_of(problem)
+                    check_problem(library, case, op, problem, workspace, expected, launches)
         for name, problem, size in reversed(sizes):
             with tries(f"{name}, asked again"):
                 assert workspace_size(library, op, problem) == size
@@ -91,7 +104,8 @@ def check_in_place(library, case, op, problem, output, source, workspace=None):
         problem.host[f"stride_{source}"] = strides
         problem.arrays[source].strides = strides
     expected = case.reference(problem)
-    for layout, offset in layouts_of(problem).items():
+    for layout in launches_of(problem):
+        offset = OFFSETS[layout]
         apart = launch(library, op, problem, workspace=workspace, offset=offset)
         outcome = launch(library, op, problem, workspace=workspace, alias={output: source}, offset=offset)
         check_outcome(library, case, op, problem, apart, workspace, expected)

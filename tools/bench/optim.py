@@ -26,7 +26,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f
 # State elements of the compute type a parameter, of ours and of torch.optim's, which has them in the parameter's dtype.
 STATES = {"AdamW": 2, "SGD": 1, "Lion": 1, "RMSprop": 1, "Adagrad": 1, "Adadelta": 2, "Lamb": 2}
 OPTIONS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "RMSprop": {}, "Adagrad": {}, "Adadelta": {}}
-FUSED = ("AdamW", "SGD", "Adagrad")
+FUSED = {"AdamW": ("cpu", "cuda"), "SGD": ("cpu", "cuda"), "Adagrad": ("cpu",)}  # where PyTorch has them
 
 
 def sizes_of(tensors: int, elements: int) -> list[int]:
@@ -85,7 +85,7 @@ def contenders(name: str, params: list[torch.Tensor]) -> Iterator[tuple[str, Cal
     options = OPTIONS.get(name, {})
     yield "baracuda", getattr(optim, name)(params, **options).step
     if hasattr(torch.optim, name):
-        if name in FUSED:
+        if params[0].device.type in FUSED.get(name, ()):
             yield "torch fused", getattr(torch.optim, name)(params, fused=True, **options).step
         yield "torch foreach", getattr(torch.optim, name)(params, foreach=True, **options).step
 

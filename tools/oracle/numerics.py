@@ -85,13 +85,12 @@ def _fp8_bits(values: np.ndarray, dtype: str) -> np.ndarray:
 def _bf16_bits(values: np.ndarray) -> np.ndarray:
     """float64 -> bf16 through f32 rounded to odd, so that the double rounding equals a single one."""
     single = values.astype(np.float32)
-    too_far = np.abs(single.astype(np.float64)) > np.abs(values)
-    single = np.where(too_far, np.nextafter(single, np.float32(0)), single)
-    inexact = (single.astype(np.float64) != values) & ~np.isnan(values)
-    word = single.view(np.uint32) | inexact.astype(np.uint32)
-    rounded = (word + np.uint32(0x7FFF) + ((word >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    quiet = (word >> np.uint32(16)) | np.uint32(0x40)
-    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+    back, word = single.astype(np.float64), single.view(np.uint32)
+    word -= np.abs(back) > np.abs(values)  # the next number towards 0
+    word |= back != values
+    high = word >> np.uint32(16)
+    rounded = (word + (np.uint32(0x7FFF) + (high & np.uint32(1)))) >> np.uint32(16)
+    return np.where(np.isnan(values), high | np.uint32(0x40), rounded).astype(np.uint16)
 
 
 def encode(values, dtype: str) -> np.ndarray:

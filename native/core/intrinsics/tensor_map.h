@@ -42,6 +42,18 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
 }
 
+// Whether `encode` succeeds. The driver wants a current context, which a thread has not whose first call this is:
+// cudaSetDevice makes the device's primary context current (from CUDA 12 on).
+template <class F>
+bool encode_in_context(const F& encode) {
+    if (encode() == CUDA_SUCCESS) return true;
+    const bool clean = no_pending_error();
+    int device = 0;
+    const bool is_current = cudaGetDevice(&device) == cudaSuccess && cudaSetDevice(device) == cudaSuccess;
+    if (!is_current && clean) cudaGetLastError();
+    return is_current && encode() == CUDA_SUCCESS;
+}
+
 // Describes `count` matrices of outer x inner elements; data, `pitch` and `step` are aligned to 16 bytes. A box has
 // `box_outer` rows of 128 bytes with the 128-byte swizzle, or of another multiple of 16 bytes without one. Returns
 // false if no such map exists.
@@ -59,9 +71,12 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer
     if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMaxOperandBytes ||
         byte_strides[1] >= kMaxOperandBytes)
         return false;
-    return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, byte_strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, inner_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
-                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    const auto swizzle = inner_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE;
+    return encode_in_context([&] {
+        return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, byte_strides, box, element_strides,
+                      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    });
 }
 
 // One axis of a tensor of four: its extent and its stride in elements.
@@ -87,9 +102,11 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, const TensorM
     }
     const cuuint32_t box[] = {kBoxBytes / static_cast<cuuint32_t>(kSize), static_cast<cuuint32_t>(box_rows), 1, 1},
                      element_strides[] = {1, 1, 1, 1};
-    return encode(map, tensor_type<E>(), 4, const_cast<E*>(data), extents, byte_strides, box, element_strides,
-                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+    return encode_in_context([&] {
+        return encode(map, tensor_type<E>(), 4, const_cast<E*>(data), extents, byte_strides, box, element_strides,
+                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    });
 }
 
 }  // namespace bk

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "linalg/ops/operands.h"
+#include "linalg/product.h"
 
 namespace bk::linalg {
 
@@ -385,6 +386,52 @@ struct ExponentialOp {
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
         return exponential<scalar_t<T>>(launch, {batch, n, matrices(a, stride_a), matrices(e, stride_e)}, workspace);
+    }
+};
+
+template <class T>
+struct MatmulOp {
+    int32_t batch;
+    int32_t m;
+    int32_t n;
+    int32_t k;
+    const int64_t* stride_a;
+    const int64_t* stride_b;
+    const int64_t* stride_y;
+
+    Work work() const { return all_or_none(int64_t{batch} * m * n); }
+    StridedMatrices of_a() const { return {"stride_a", stride_a, {batch, m, k}}; }
+    StridedMatrices of_b() const { return {"stride_b", stride_b, {batch, k, n}}; }
+    StridedMatrices of_y() const { return {"stride_y", stride_y, {batch, m, n}}; }
+    Status check_scalars() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}, {"k", k}}); }
+    Status check() const {
+        BK_TRY(check_scalars());
+        BK_TRY(of_a().require(false));
+        BK_TRY(of_b().require(false));
+        return of_y().require(true);
+    }
+    Status locate_a(Operand* operand, const char* name, Role role, int64_t size) const {
+        return of_a().locate(operand, name, role, size);
+    }
+    Status locate_b(Operand* operand, const char* name, Role role, int64_t size) const {
+        return of_b().locate(operand, name, role, size);
+    }
+    Status locate_y(Operand* operand, const char* name, Role role, int64_t size) const {
+        return of_y().locate(operand, name, role, size);
+    }
+
+    Status run(const T* a, const T* b, T* y, const Launch& launch) const {
+        ProductProblem<scalar_t<T>> p{};
+        p.batch = batch;
+        p.m = m;
+        p.n = n;
+        p.k = k;
+        if (k > 0) {
+            p.a = matrices(a, stride_a);
+            p.b = matrices(b, stride_b);
+        }
+        p.c = matrices(y, stride_y);
+        return product<scalar_t<T>>(launch, p);
     }
 };
 

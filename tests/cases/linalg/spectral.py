@@ -357,6 +357,7 @@ def polar(draw, batch, m, n, *, layout="dense", out="dense", null=(), spoils=Non
                for name, each in shapes.items()}  # fmt: skip
     arrays = {"a": rounded(draw, a, strides["a"])}
     arrays |= {name: draw.output((batch, *shapes[name]), strides[name]) for name in ("u", "p")}
+    arrays["info"] = draw.output((batch,), None, "i32")
     host = {f"stride_{name}": each for name, each in strides.items()}
     return Problem({"batch": batch, "m": m, "n": n}, arrays, host, null)
 
@@ -365,20 +366,25 @@ def polar_reference(problem):
     a, s = problem.arrays["a"].values, problem.scalars
     m, n = s["m"], s["n"]
     if not m:
-        return {"u": Expected(np.zeros(a.shape)), "p": bounded(np.zeros((s["batch"], n, n)), 1, 0.0)}
+        zeros = bounded(np.zeros((s["batch"], n, n)), 1, 0.0)
+        return {"u": Expected(np.zeros(a.shape)), "p": zeros, "info": Expected(np.zeros(s["batch"], int))}
 
     def of(each):
         u, values, vh = np.linalg.svd(each, full_matrices=False)
         return u @ vh, np.conj(vh.T) * values @ vh, values[0], values[0] / values[-1]
 
     u, p, norm, condition = of_finite(of, a, ((m, n), (n, n), (), ()))
-    found = {"u": bounded(u, m + n, 2 * condition[:, None, None]), "p": bounded(p, m + n, 2 * norm[:, None, None])}
+    found = {
+        "u": bounded(u, m + n, 2 * condition[:, None, None]), "p": bounded(p, m + n, 2 * norm[:, None, None]),
+        "info": Expected(np.where(is_finite(a), 0, min(m, n) + 1)),
+    }  # fmt: skip
     return {name: each for name, each in found.items() if name not in problem.null}
 
 
 POLAR = {
     "one": lambda d: polar(d, 1, 1, 1),
-    "plain": lambda d: polar(d, 2, 5, 3),
+    "plain": lambda d: polar(d, 3, 5, 3),
+    "nothing": lambda d: polar(d, 3, 4, 0),
     "wide": lambda d: polar(d, 2, 3, 7, layout="columns", out="columns"),
     "tiny": lambda d: polar(d, 40, 3, 3, layout="last_batch", out="last_batch"),
     "square": lambda d: polar(d, 3, 9, 9, layout="reversed", out="reversed"),
@@ -422,5 +428,5 @@ CASES = (
          (*bad_strides("u", "vh"), Bad("full_2", 2, r"full_matrices is 2, must be 0 or 1", {"full_matrices": 2}, can=2)), {}),
     case("linalg_eig_{T}", EIG, eig_reference, ("w", "v", "vl", "info"), bad_strides("v", "vl"), {}),
     case("linalg_pinv_{T}", PINV, pinv_reference, ("y", "rank", "info"), bad_strides("y"), {}),
-    case("linalg_polar_{T}", POLAR, polar_reference, ("u", "p"), bad_strides("u", "p"), {}),
+    case("linalg_polar_{T}", POLAR, polar_reference, ("u", "p", "info"), bad_strides("u", "p"), {}),
 )  # fmt: skip

@@ -16,10 +16,9 @@ namespace fibers {
 
 constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kWarp = 32;
-constexpr size_t kStackBytes = size_t{1} << 18;
+// An odd number of cache lines: at a power of two the stacks of all fibers would share a few sets of each cache.
+constexpr size_t kStackBytes = (size_t{1} << 18) + 7 * 64;
 constexpr size_t kMaxShared = size_t{163} << 10;  // dynamic shared memory that sm_80 allows a block, in bytes
-
-enum class State { kReady, kAtBlock, kAtWarp, kDone };
 
 // Saved state of a fiber or of the scheduler.
 #if defined(__x86_64__)
@@ -63,12 +62,19 @@ inline void prepare(Context* context, char* stack, void (*entry)()) {
 struct Fiber {
     Context context;
     bool has_started;
-    State state;
     unsigned mask;  // lanes that it waits for
     uint32_t word;  // word that it exchanges with them
 };
 
+// Lanes of a warp, a bit each. Those in none of the three wait for the block.
+struct Warp {
+    unsigned ready;
+    unsigned waiting;  // for lanes of the warp
+    unsigned done;     // or beyond the block
+};
+
 inline Fiber fiber[kMaxThreads];
+inline Warp warp_of[kMaxThreads / kWarp];
 inline uint32_t exchanged[kMaxThreads];  // words of the last exchange, by thread
 inline Context scheduler;
 inline unsigned current, threads, alive, at_block, blocks_run;
@@ -89,7 +95,10 @@ inline void yield_to_scheduler() { switch_to(&fiber[current].context, &scheduler
 inline void begin() {
     for (;;) {
         body(body_argument);
-        fiber[current].state = State::kDone;
+        Warp& warp = warp_of[current / kWarp];
+        warp.ready &= ~(1u << current % kWarp);
+        warp.done |= 1u << current % kWarp;
+        --alive;
         yield_to_scheduler();
     }
 }
@@ -113,68 +122,76 @@ inline void resume(unsigned t) {
     switch_to(&scheduler, &f.context);
 }
 
+// The lowest of the lanes, or the highest.
+inline unsigned first_lane(unsigned lanes, bool reversed) {
+    return static_cast<unsigned>(reversed ? 31 - __builtin_clz(lanes) : __builtin_ctz(lanes));
+}
+
 // Releases the lanes of `mask` if all that are alive have arrived with the same mask.
-inline bool release_warp(unsigned warp, unsigned mask) {
-    const unsigned first = warp * kWarp;
-    for (unsigned lane = 0; lane < kWarp && first + lane < threads; ++lane) {
-        const Fiber& f = fiber[first + lane];
-        if (!(mask >> lane & 1) || f.state == State::kDone) continue;
-        if (f.state != State::kAtWarp || f.mask != mask) return false;
+inline bool release_warp(unsigned w, unsigned mask) {
+    Warp& warp = warp_of[w];
+    const unsigned wanted = mask & ~warp.done;
+    if ((wanted & ~warp.waiting) != 0) return false;
+    for (unsigned lanes = wanted; lanes != 0; lanes &= lanes - 1)
+        if (fiber[w * kWarp + first_lane(lanes, false)].mask != mask) return false;
+    for (unsigned lanes = wanted; lanes != 0; lanes &= lanes - 1) {
+        const unsigned t = w * kWarp + first_lane(lanes, false);
+        exchanged[t] = fiber[t].word;
     }
-    for (unsigned lane = 0; lane < kWarp && first + lane < threads; ++lane) {
-        Fiber& f = fiber[first + lane];
-        if (!(mask >> lane & 1) || f.state == State::kDone) continue;
-        exchanged[first + lane] = f.word;
-        f.state = State::kReady;
-    }
+    warp.waiting &= ~wanted;
+    warp.ready |= wanted;
     return true;
 }
 
 // Exchanges words: afterwards exchanged[] holds the word of each lane in `mask`.
 inline void sync_warp(unsigned mask, uint32_t word) {
-    Fiber& f = fiber[current];
-    if (!(mask >> (current % kWarp) & 1)) die("a lane is not in its own mask");
-    f.state = State::kAtWarp;
-    f.mask = mask;
-    f.word = word;
+    const unsigned lane = 1u << current % kWarp;
+    if ((mask & lane) == 0) die("a lane is not in its own mask");
+    Warp& warp = warp_of[current / kWarp];
+    warp.ready &= ~lane;
+    warp.waiting |= lane;
+    fiber[current].mask = mask;
+    fiber[current].word = word;
     if (!release_warp(current / kWarp, mask)) yield_to_scheduler();
 }
 
 inline void sync_block() {
-    fiber[current].state = State::kAtBlock;
+    warp_of[current / kWarp].ready &= ~(1u << current % kWarp);
     ++at_block;
     yield_to_scheduler();
 }
 
+// Runs lanes until none can go on; false if none could.
+inline bool run_warp(unsigned w, bool reversed) {
+    Warp& warp = warp_of[w];
+    if (warp.ready == 0) return false;
+    while (warp.ready != 0) {
+        for (unsigned remaining = ~0u; (warp.ready & remaining) != 0;) {
+            const unsigned lane = first_lane(warp.ready & remaining, reversed), before = alive;
+            remaining = reversed ? (1u << lane) - 1 : ~1u << lane;
+            resume(w * kWarp + lane);
+            if (alive == before) continue;
+            for (unsigned lanes = warp.waiting; lanes != 0; lanes &= lanes - 1)  // for the lane that is done
+                release_warp(w, fiber[w * kWarp + first_lane(lanes, false)].mask);
+        }
+    }
+    return true;
+}
+
 // Runs one block: warp after warp, each until none of its lanes can go on.
 inline void run_block(bool reversed) {
-    for (unsigned t = 0; t < threads; ++t) fiber[t].state = State::kReady;
-    alive = threads, at_block = 0, ++blocks_run;
     const unsigned warps = (threads + kWarp - 1) / kWarp;
+    for (unsigned w = 0; w < warps; ++w) {
+        const unsigned lanes = threads - w * kWarp < kWarp ? (1u << (threads - w * kWarp)) - 1 : ~0u;
+        warp_of[w] = {lanes, 0, ~lanes};
+    }
+    alive = threads, at_block = 0, ++blocks_run;
     while (alive > 0) {
         bool progressed = false;
-        for (unsigned w = 0; w < warps; ++w) {
-            const unsigned first = (reversed ? warps - 1 - w : w) * kWarp;
-            const unsigned lanes = threads - first < kWarp ? threads - first : kWarp;
-            for (bool again = true; again;) {
-                again = false;
-                for (unsigned l = 0; l < lanes; ++l) {
-                    const unsigned t = first + (reversed ? lanes - 1 - l : l);
-                    if (fiber[t].state != State::kReady) continue;
-                    resume(t);
-                    again = progressed = true;
-                    if (fiber[t].state == State::kDone) {
-                        --alive;
-                        for (unsigned k = 0; k < lanes; ++k)
-                            if (fiber[first + k].state == State::kAtWarp) release_warp(first / kWarp, fiber[first + k].mask);
-                    }
-                }
-            }
-        }
+        for (unsigned w = 0; w < warps; ++w) progressed |= run_warp(reversed ? warps - 1 - w : w, reversed);
         if (alive > 0 && at_block == alive) {
             at_block = 0;
-            for (unsigned t = 0; t < threads; ++t)
-                if (fiber[t].state == State::kAtBlock) fiber[t].state = State::kReady;
+            for (unsigned w = 0; w < warps; ++w) warp_of[w].ready = ~warp_of[w].done;
         } else if (!progressed) {
             die("waits for threads that wait for something else");
         }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { kSize = 1 << 20, kPattern = 0xA5, kRegisters = 8, kMost = 40 };
+enum { kSize = 1 << 20, kPattern = 0xA5, kRegisters = 8, kMost = 64 };
 
 /* Integers and pointers, then floating-point numbers as bits: in either order calling conventions of x86-64 and aarch64 pass
    them in the same registers, as long as these suffice. */
@@ -23,11 +23,12 @@ struct call {
 static void* run(void* argument) {
     struct call* const c = argument;
     typedef int32_t function_type(TYPES8(uint64_t), TYPES8(uint64_t), TYPES8(uint64_t), TYPES8(uint64_t), TYPES8(uint64_t),
-                                  TYPES8(double));
+                                  TYPES8(uint64_t), TYPES8(uint64_t), TYPES8(uint64_t), TYPES8(double));
     function_type* function;
     memcpy(&function, &c->function, sizeof function);
     c->status = function(INTEGERS8(c->integers, 0), INTEGERS8(c->integers, 8), INTEGERS8(c->integers, 16),
-                         INTEGERS8(c->integers, 24), INTEGERS8(c->integers, 32), INTEGERS8(c->numbers, 0));
+                         INTEGERS8(c->integers, 24), INTEGERS8(c->integers, 32), INTEGERS8(c->integers, 40),
+                         INTEGERS8(c->integers, 48), INTEGERS8(c->integers, 56), INTEGERS8(c->numbers, 0));
     return NULL;
 }
 

@@ -61,10 +61,9 @@ class Windows:
         return Operand(self.out, fill, strides_of(self.out, self.last))
 
     def window(self, number):
-        """(n, c, window) of a flat position in memory order, and the flat positions of its cells."""
-        order = (0, *range(2, self.rank + 2), 1) if self.last else range(self.rank + 2)
-        at = dict(zip(order, np.unravel_index(number, [self.out[axis] for axis in order])))
-        steps = strides_of(self.shape, self.last)
+        """The flat row-major positions of the cells of the window that has this one in the result."""
+        at = np.unravel_index(number, self.out)
+        steps = strides_of(self.shape, last=False)
         lists = [
             [p for p in range(at[2 + d] * s - low, at[2 + d] * s - low + k) if 0 <= p < extent]
             for d, (k, s, low, extent) in enumerate(zip(self.kernel, self.steps, self.padding, self.shape[2:]))
@@ -143,7 +142,8 @@ BOUNDS = (Bound("peer", 1.0), Bound("copy", 0.85))
 
 def max_forward(windows, dtypes=DTYPES):
     return Bench(
-        name=f"max_pool {windows.title}", row="max_pool_{T}", dtypes=dtypes, bounds=BOUNDS, scalars=windows.scalars(),
+        name=f"max_pool {windows.title}", row="max_pool_{T}", dtypes=dtypes, bounds=BOUNDS,
+        scalars=windows.scalars(stride_indices=strides_of(windows.out, windows.last)),
         check=check_windows(windows, np.max), torch=(torch_pool("max_pool", windows, padding=windows.padding),),
         arrays={"x": windows.image("sixteenths"), "y": windows.result()},
     )  # fmt: skip
@@ -212,11 +212,13 @@ def sized(row, shape, size, last=False, **options):
         strides_of(shape, last)),
               "y": Operand(out, "empty", strides_of(out, last)), "dy": Operand(out, "sixteenths", strides_of(out,
                   last))}  # fmt: skip
-    names = [p.name for p in row_named(row).pointers if p.name in images]
+    pointers = [p.name for p in row_named(row).pointers]
+    names = [name for name in pointers if name in images]
+    of_indices = {"stride_indices": strides_of(out, last)} if "indices" in pointers else {}
     return {
         "name": f"{row.removesuffix('_{T}')} {title}", "row": row, "dtypes": DTYPES,
-        "arrays": {name: images[name] for name in names}, "scalars": {"input_shape": shape, "output_size": size},
-        "check": lambda problem: "",
+        "arrays": {name: images[name] for name in names},
+        "scalars": {"input_shape": shape, "output_size": size} | of_indices, "check": lambda problem: "",
     } | options | {"rank": rank}  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
         name=f"quantized_matmul {name} m={m}", row="quantized_matmul_{T}", dtypes=dtypes, bounds=bounds,
         check=check(chosen, "w", "x", "y"), scalars={"format": chosen.id, "backend": 0, "k": k}, torch=(torch_bf16,),
         flops=2 * m * n * k if m > 16 else 0,
-        arrays={"x": Operand((m, k)), "w": weights(chosen, n, k), "y": Operand((m, n))},
+        arrays={"x": Operand((m, k), "normal"), "w": weights(chosen, n, k), "y": Operand((m, n))},
     )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def mx_matmul(name, m, n, k):
         name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
         scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
         arrays={
-            "x": Operand((m, k)), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
+            "x": Operand((m, k), "normal"), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
             "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
             "y": Operand((m, n)),
         },
@@ -96,7 +96,7 @@ def vector(name, n, k, row, dtypes, bounds=(), scalars=()):
     return Bench(
         name=f"{title} {name}", row=row, function=name, dtypes=dtypes, bounds=bounds,
         check=check(chosen, "x", "y", "dst"), scalars={"ncols": k, **dict(scalars)}, torch=(torch_bf16,),
-        arrays={"x": weights(chosen, n, k), "y": Operand((k,)), "dst": Operand((n,))},
+        arrays={"x": weights(chosen, n, k), "y": Operand((k,), "normal"), "dst": Operand((n,))},
     )  # fmt: skip
 
 
