@@ -20,7 +20,7 @@ struct Eigh {
         BK_TRY(check_extents());
         BK_TRY(require_flag("upper", upper));
         BK_TRY(of_a().require(false));
-        return stride_v == nullptr ? Status::kOk : of_v().require(true);
+        return of_v().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
     Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }

@@ -22,7 +22,7 @@ struct Pinv {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        return stride_y == nullptr ? Status::kOk : of_y().require(true);
+        return of_y().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
     Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
@@ -68,7 +68,7 @@ struct Polar {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
         BK_TRY(of_u().require(true));
-        return stride_p == nullptr ? Status::kOk : of_p().require(true);
+        return of_p().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
     Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }

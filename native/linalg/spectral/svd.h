@@ -26,8 +26,8 @@ struct Svd {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        if (stride_u != nullptr) BK_TRY(of_u().require(true));
-        return stride_vh == nullptr ? Status::kOk : of_vh().require(true);
+        BK_TRY(of_u().require(true));
+        return of_vh().require(true);
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}));

@@ -1,0 +1,12 @@
+# %% Functions
+import numpy as np
+
+import baracuda as bk
+
+a = np.array([[1, 2], [2, 4], [3, 6]], np.float32)
+print(bk.linalg.pinv(a))
+print(bk.linalg.matrix_rank(a))
+
+# %% Tolerances, ranks and info in one call
+y, rank, info = bk.linalg_pinv(a, atol=1.0, rtol=1e-3)
+print(rank, info)

@@ -1,0 +1,14 @@
+# %% Functions
+import numpy as np
+
+import baracuda as bk
+
+a = np.array([[3, 0, 0], [0, 4, 0]], np.float32)
+u, s, vh = bk.linalg.svd(a, full_matrices=False)
+print(s)
+print((u * s) @ vh)
+print(bk.linalg.svdvals(a), bk.linalg.cond(a))
+
+# %% All vectors and info in one call
+u, s, vh, info = bk.linalg_svd(a)
+print(vh.shape, info)
