@@ -31,9 +31,7 @@ def matmul(a: Array, b: Array, /) -> Array:
     if not a.shape or not b.shape:
         raise InvalidProblemError(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}, must have an axis")
     left, right = len(a.shape) == 1, len(b.shape) == 1
-    y = functions.linalg_matmul(
-        reshaped(a, (1, *a.shape)) if left else a, reshaped(b, (*b.shape, 1)) if right else b
-    )
+    y = functions.linalg_matmul(reshaped(a, (1, *a.shape)) if left else a, reshaped(b, (*b.shape, 1)) if right else b)
     shape = list(y.shape)
     if right:
         del shape[-1]
@@ -148,9 +146,7 @@ def cross(a: Array, b: Array, /, *, axis: int = -1) -> Array:
     def rotated(x: Array, by: int) -> Array:
         return functions.roll(x, [-by], axis=[axis_of("axis", axis, tuple(x.shape))])
 
-    return functions.sub(
-        functions.mul(rotated(a, 1), rotated(b, 2)), functions.mul(rotated(a, 2), rotated(b, 1))
-    )
+    return functions.sub(functions.mul(rotated(a, 1), rotated(b, 2)), functions.mul(rotated(a, 2), rotated(b, 1)))
 
 
 @naming("linalg.trace")
@@ -216,7 +212,7 @@ def matrix_norm(a: Array, /, ord: Any = "fro", *, keepdims: bool = False) -> Arr
 
 @naming("linalg.norm")
 def norm(a: Array, /, ord: Any = None, axis: Axis = None, *, keepdims: bool = False) -> Array:
-    """vector_norm of all elements or along an axis, or matrix_norm of matrices, or along two axes, if `ord` is given."""
+    """vector_norm of all elements or along an axis; with `ord`, matrix_norm of a matrix, or along two axes."""
     a = given_array(a, "a")
     if ord is None:
         return vector_norm(a, axis=axis, keepdims=keepdims)
