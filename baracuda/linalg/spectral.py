@@ -2,8 +2,8 @@
 """Eigenvalues and singular values, and what follows from them: pseudoinverses, ranks, condition numbers, polar factors.
 
 A matrix with NaN or an infinity, and one whose iteration does not converge, gives NaN in its own results; the functions
-with the suffix `_ex` return its `info` besides, and the checking mode raises for it. Vectors have a definite phase: their first element whose modulus is within
-1/1000 of the largest is real and positive.
+with the suffix `_ex` return its `info` besides, and the checking mode raises for it. Vectors have a definite phase:
+their first element whose modulus is within 1/1000 of the largest is real and positive.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class EighInfo(NamedTuple):
 
 
 class EigInfo(NamedTuple):
-    """Eigenvalues, right and left eigenvectors as columns, and for each matrix 0, n + 1 if it is not finite, or the number
-    of values that did not converge."""
+    """Eigenvalues, right and left eigenvectors as columns, and for each matrix 0, n + 1 if it is not finite, or the
+    number of values that did not converge."""
 
     eigenvalues: Array
     eigenvectors: Array
@@ -51,7 +51,8 @@ class SVDResult(NamedTuple):
 
 
 class SVDInfo(NamedTuple):
-    """SVDResult, and for each matrix 0, min(m, n) + 1 if it is not finite, or the number of values that did not converge."""
+    """SVDResult, and for each matrix 0, min(m, n) + 1 if it is not finite, or the number of values that did not
+    converge."""
 
     U: Array
     S: Array
@@ -82,8 +83,8 @@ def _is_upper(uplo: object) -> bool:
 
 @naming("linalg.eigh")
 def eigh(a: Array, /, UPLO: str = "L") -> EigResult:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle UPLO is
-    read.
+    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle
+    UPLO is read.
 
     The gradient is that of PyTorch: that of the vectors is infinite where eigenvalues are equal.
     """
@@ -106,7 +107,8 @@ def eigvalsh(a: Array, /, UPLO: str = "L") -> Array:
 def eig(a: Array, /) -> EigResult:
     """Eigenvalues and eigenvectors of length 1 of square matrices (..., n, n), complex for real matrices too.
 
-    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the first.
+    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the
+    first.
     """
     return EigResult(*functions.linalg_eig(a)[:2])
 
@@ -172,8 +174,8 @@ def pinv_ex(a: Array, /, rtol: float | None = None, *, atol: float | None = None
 
 @naming("linalg.matrix_rank")
 def matrix_rank(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
-    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps unless
-    one of both is given. 0 for a matrix with NaN.
+    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps
+    unless one of both is given. 0 for a matrix with NaN.
     """
     return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))[0]
 
@@ -196,8 +198,8 @@ def cond(a: Array, /, p: float | str | None = None) -> Array:
 
 @naming("linalg.polar")
 def polar(a: Array, /) -> PolarResult:
-    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m < n, and
-    P (..., n, n) is Hermitian and not negative.
+    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m <
+    n, and P (..., n, n) is Hermitian and not negative.
     """
     return PolarResult(*functions.linalg_polar(a)[:2])
 
@@ -206,8 +208,8 @@ def polar(a: Array, /) -> PolarResult:
 def orthogonalize(a: Array, /, *, method: str = "svd", steps: int = 5) -> Array:
     """The matrices with orthonormal columns, or rows for m < n, that are nearest to matrices (..., m, n).
 
-    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of Muon:
-    singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
+    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of
+    Muon: singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
     """
     if method == "svd":
         return functions.linalg_polar_unitary(a)[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eigenvalues and singular values of difficult matrices: residuals and orthogonality within c n eps in double precision, NumPy
-as a second opinion, bad members of a batch, and the same bits each time."""
+"""Eigenvalues and singular values of difficult matrices: residuals and orthogonality within c n eps in double
+precision, NumPy as a second opinion, bad members of a batch, and the same bits each time."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,9 @@ import baracuda as bk
 DTYPES = (np.float32, np.float64, np.complex64, np.complex128)
 pytestmark = [
     pytest.mark.host_arrays,
-    pytest.mark.needs_ops(*[f"linalg_{op}_{t}" for op in ("eigh", "svd", "eig", "pinv") for t in ("f32", "f64", "c32", "c64")]),
+    pytest.mark.needs_ops(
+        *[f"linalg_{op}_{t}" for op in ("eigh", "svd", "eig", "pinv", "polar") for t in ("f32", "f64", "c32", "c64")]
+    ),
 ]  # fmt: skip
 MOST = 12  # times n eps: residuals and defects of orthogonality stay below 3
 
@@ -37,7 +39,7 @@ HERMITIAN = {
     "rank_one": lambda rng, n: np.ones((n, n)),
     "hilbert": lambda rng, n: hilbert(n),
     "wilkinson": lambda rng, n: wilkinson(n),
-    "graded": lambda rng, n: np.diag(10.0 ** -np.arange(n)) @ reflected(rng, n, 1.0 + np.arange(n)) @ np.diag(10.0 ** -np.arange(n)),
+    "graded": lambda rng, n: reflected(rng, n, 1.0 + np.arange(n)) * np.outer(10.0 ** -np.arange(n), 10.0 ** -np.arange(n)),
     "graded_up": lambda rng, n: np.diag(10.0 ** np.arange(n - 30, n - 30 + n)) + 1e-30,
     "diagonal": lambda rng, n: np.diag(rng.standard_normal(n)),
     "wide": lambda rng, n: reflected(rng, n, 10.0 ** (-np.arange(n) / 2)),
@@ -55,7 +57,7 @@ GENERAL = {
     "orthogonal": lambda rng, n: np.linalg.qr(rng.standard_normal((n, n)))[0],
     "companion": lambda rng, n: np.diag(np.ones(n - 1), -1) - np.outer(np.eye(n)[0], rng.standard_normal(n)),
     "graded": lambda rng, n: rng.standard_normal((n, n)) * 10.0 ** np.linspace(-6, 6, n),
-    "unbalanced": lambda rng, n: rng.standard_normal((n, n)) * 10.0 ** np.linspace(-5, 5, n)[:, None] / 10.0 ** np.linspace(-5, 5, n),
+    "unbalanced": lambda rng, n: rng.standard_normal((n, n)) * 10.0 ** np.subtract.outer(*[np.linspace(-5, 5, n)] * 2),
     "singular": lambda rng, n: rng.standard_normal((n, n)) * (np.arange(n) < n // 2),
     "hilbert": lambda rng, n: hilbert(n),
     "random": lambda rng, n: rng.standard_normal((n, n)),
@@ -184,7 +186,8 @@ def test_bits_repeat_and_do_not_depend_on_the_batch(dtype):
 def test_leading_axes_and_layouts():
     rng = np.random.default_rng(4)
     a = rng.standard_normal((2, 3, 5, 4))
-    for each in (a, np.asfortranarray(a), a.swapaxes(-1, -2), a[:, ::-1], a[..., ::2, :], np.broadcast_to(a[:1], a.shape)):
+    views = (a, np.asfortranarray(a), a.swapaxes(-1, -2), a[:, ::-1], a[..., ::2, :], np.broadcast_to(a[:1], a.shape))
+    for each in views:
         u, s, vh = bk.linalg.svd(each, full_matrices=False)
         assert np.allclose((u * s[..., None, :]) @ vh, each)
         assert s.shape == (*each.shape[:-2], min(each.shape[-2:]))

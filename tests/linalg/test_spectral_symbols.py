@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference's functions of eigenvalues and singular values, which are not rows: column-major matrices with pitches, against
-NumPy, within the reference's own tolerances; queries, workspaces, NaN, and what they refuse."""
+"""The reference's functions of eigenvalues and singular values, which are not rows: column-major matrices with pitches,
+against NumPy, within the reference's own tolerances; queries, workspaces, NaN, and what they refuse."""
 
 import numpy as np
 import pytest
@@ -163,8 +163,10 @@ def test_svda_batched(device, dtype):
         (size,) = device.size(f"svda_batched_{dtype}_workspace_size", 1, rank, m, n, batch)
         norms = device.ffi.new("double[]", batch)
         for residuals in (norms, None):
-            assert device.call(f"svda_batched_{dtype}_run", 1, rank, m, n, m, m, n, m * n, rank, m * rank, n * rank,
-                               given, s, u, v, info, residuals, batch, device.workspace(size), size, None) == 0  # fmt: skip
+            extents = (1, rank, m, n, m, m, n, m * n, rank, m * rank, n * rank)
+            arrays = (given, s, u, v, info, residuals)
+            tail = (batch, device.workspace(size), size, None)
+            assert device.call(f"svda_batched_{dtype}_run", *extents, *arrays, *tail) == 0
             values, left, right = device.values(s), matrices(device.values(u), m), matrices(device.values(v), n)
             whole = np.linalg.svd(a.astype(float), compute_uv=False)
             near(values - whole[:, :rank], m + n, dtype, whole.max())
@@ -248,4 +250,5 @@ def test_queries_refuse(device):
         assert query(*good, size) == 0 and query(*good, null) == 2
         assert query(*good[:-1], 0, size) == 2
     query = device.function("eig_workspace_size")
-    assert query(0, 0, 1, 4, size, null) == 2 and query(0, 0, 1, 4, null, size) == 2 and query(3, 0, 1, 4, size, size) == 2
+    for given in ((0, 0, 1, 4, size, null), (0, 0, 1, 4, null, size), (3, 0, 1, 4, size, size)):
+        assert query(*given) == 2

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.gradients import fourier
-from baracuda._functions.gradients import spectral
+from baracuda._functions.gradients import fourier, spectral
 from baracuda._functions.spec import specs
 from baracuda.dtypes import ElementKind
 

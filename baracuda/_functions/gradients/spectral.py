@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of eigenvalues, singular values and pseudoinverses, for PyTorch and JAX.
 
-Formulas are those of Giles 2008 (An extended collection of matrix derivative results for forward and reverse mode AD) and,
-for complex matrices, of PyTorch, whose convention for complex gradients they follow. The gradient of vectors is infinite or NaN
-where values are equal, as in PyTorch; that of values alone is finite.
+Formulas are those of Giles 2008 (An extended collection of matrix derivative results for forward and reverse mode AD)
+and, for complex matrices, of PyTorch, whose convention for complex gradients they follow. The gradient of vectors is
+infinite or NaN where values are equal, as in PyTorch; that of values alone is finite.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eigenvalues and singular values of large batches of small matrices, and of single large ones. Peers are torch.linalg and
-numpy.linalg.
+"""Eigenvalues and singular values of large batches of small matrices, and of single large ones. Peers are torch.linalg
+and numpy.linalg.
 
 Residuals of some matrices of the batch are compared with c n eps times their norm.
 """
@@ -125,8 +125,8 @@ def eig(batch, n, dtypes=ALL):
         return lambda: np.linalg.eig(arrays["a"])
 
     arrays = operands(batch, n, "v", values="w")
-    made = square("eig", batch, n, arrays, {"stride_vl": dense(batch, n, n)}, check_eig, (torch_peer,), (numpy_peer,), dtypes)
-    return made
+    scalars = {"stride_vl": dense(batch, n, n)}
+    return square("eig", batch, n, arrays, scalars, check_eig, (torch_peer,), (numpy_peer,), dtypes)
 
 
 def pinv(batch, n, dtypes=ALL):

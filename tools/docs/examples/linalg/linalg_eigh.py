@@ -16,3 +16,9 @@ print(bk.linalg.eigh_ex(a).info)
 # %% Triangles and info in one call
 w, v, info = bk.linalg_eigh(a, upper=True)
 print(w, info)
+
+# %% Plan
+plan = bk.EighPlan.select(None, bk.EighDescriptor(3, 2, element=bk.f32))
+w, v = bk.empty((2, 3), bk.f32), bk.empty((2, 3, 3), bk.f32)
+plan.run(None, bk.workspace(plan), bk.EighArgs(a=bk.upload(a), w=w, v=v))
+print(bk.download(w))
