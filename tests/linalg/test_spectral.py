@@ -39,7 +39,7 @@ HERMITIAN = {
     "rank_one": lambda rng, n: np.ones((n, n)),
     "hilbert": lambda rng, n: hilbert(n),
     "wilkinson": lambda rng, n: wilkinson(n),
-    "graded": lambda rng, n: reflected(rng, n, 1.0 + np.arange(n)) * np.outer(10.0 ** -np.arange(n), 10.0 ** -np.arange(n)),
+    "graded": lambda rng, n: reflected(rng, n, 1.0 + np.arange(n)) * 10.0 ** -np.add.outer(np.arange(n), np.arange(n)),
     "graded_up": lambda rng, n: np.diag(10.0 ** np.arange(n - 30, n - 30 + n)) + 1e-30,
     "diagonal": lambda rng, n: np.diag(rng.standard_normal(n)),
     "wide": lambda rng, n: reflected(rng, n, 10.0 ** (-np.arange(n) / 2)),

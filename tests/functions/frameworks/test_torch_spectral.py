@@ -71,9 +71,8 @@ def test_svd(dtype, shape):
 
         return of
 
-    for full in (False, True) if shape[0] == shape[1] else (False,):
-        compare(total(lambda a: bt.linalg_svd(a, full_matrices=full)[:3]),
-                total(lambda a: torch.linalg.svd(a, full_matrices=full)), a)  # fmt: skip
+    compare(total(lambda a: bt.linalg_svd(a, full_matrices=False)[:3]),
+            total(lambda a: torch.linalg.svd(a, full_matrices=False)), a)  # fmt: skip
     compare(lambda a: (bt.linalg_svdvals(a)[0] ** 3).sum(), lambda a: (torch.linalg.svdvals(a) ** 3).sum(), a)
 
 
@@ -117,12 +116,16 @@ def test_equal_values_as_in_pytorch():
     bt.linalg_eigvalsh(a)[0].sum().backward()
     assert torch.equal(a.grad, torch.eye(3, dtype=torch.float64))
     a.grad = None
-    w, v, _ = bt.linalg_eigh(a)
+    v = bt.linalg_eigh(a)[1]
     (v * torch.arange(9.0, dtype=torch.float64).reshape(3, 3)).sum().backward()
     assert not torch.isfinite(a.grad).all()
 
 
 def test_compiled():
     a = matrices(torch.float64, 2, 4, 4)
-    compiled = torch.compile(lambda a: bt.linalg_svd(a, full_matrices=False)[1].sum(), fullgraph=True, backend="aot_eager")
+
+    def total(a):
+        return bt.linalg_svd(a, full_matrices=False)[1].sum()
+
+    compiled = torch.compile(total, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(a), torch.linalg.svdvals(a).sum())
