@@ -371,7 +371,7 @@ def polar(draw, batch, m, n, *, layout="dense", out="dense", null=(), spoils=Non
 def polar_reference(problem):
     a, s = problem.arrays["a"].values, problem.scalars
     m, n = s["m"], s["n"]
-    if not m:
+    if not m or not n:
         zeros = bounded(np.zeros((s["batch"], n, n)), 1, 0.0)
         return {"u": Expected(np.zeros(a.shape)), "p": zeros, "info": Expected(np.zeros(s["batch"], int))}
 
