@@ -96,14 +96,16 @@ BK_LINALG void exchange_rows(const MatrixTeam& team, int64_t count, const I* piv
         }
 }
 
-// b = U^-1 b for the upper triangle U of an n x n matrix, as solve_lower.
+// b = U^-1 b for the upper triangle U of an n x n matrix, as solve_lower; its diagonal is the conjugate of what u has if
+// `conjugates`.
 template <class S>
-BK_LINALG void solve_upper(const MatrixTeam& team, int64_t n, int64_t k, const Columns<S>& u, bool unit, const Columns<S>& b) {
+BK_LINALG void solve_upper(const MatrixTeam& team, int64_t n, int64_t k, const Columns<S>& u, bool unit, const Columns<S>& b,
+                           bool conjugates = false) {
     for (int64_t c = team.group; c < k; c += team.groups) {
         S* const x = b.column(c);
         for (int64_t j = n - 1; j >= 0; --j) {
             team.sync_lanes();
-            const S value = unit ? x[j] : x[j] / u(j, j);
+            const S value = unit ? x[j] : x[j] / conj_if(conjugates, u(j, j));
             team.sync_lanes();
             if (team.lane == 0) x[j] = value;
             subtract_multiple(team, j, value, u.column(j), x);

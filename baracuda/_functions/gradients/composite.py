@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.gradients import fourier, spectral
+from baracuda._functions.gradients import fourier, linear_algebra, spectral
 from baracuda._functions.spec import specs
 from baracuda.dtypes import ElementKind
 
@@ -284,6 +284,16 @@ JOINT = {
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
+    "linalg_solve": CompositeGradient(linear_algebra.solve, ("a", "x"), ("b",), ("a", "b")),
+    "linalg_inv": CompositeGradient(linear_algebra.inverse, ("x",), outputs=("a",)),
+    "linalg_det": CompositeGradient(linear_algebra.determinant, ("a", "det"), outputs=("a",)),
+    "linalg_slogdet": CompositeGradient(
+        linear_algebra.log_determinant, ("a",), outputs=("a",), incoming={"dlogabsdet": 1}
+    ),
+    "linalg_cholesky": CompositeGradient(linear_algebra.cholesky, ("l",), outputs=("a",)),
+    "linalg_solve_triangular": CompositeGradient(linear_algebra.triangular, ("a", "x"), ("b",), ("a", "b")),
+    "linalg_cholesky_solve": CompositeGradient(linear_algebra.cholesky_solve, ("l", "x"), ("b",), ("l", "b")),
+    "linalg_qr": CompositeGradient(linear_algebra.qr, ("q", "r"), ("a",), ("a",), {"dy": 0, "dr": 1}),
 }  # fmt: skip
 
 

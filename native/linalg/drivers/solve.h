@@ -89,7 +89,7 @@ private:
         }
         if (p.what != Solves::kUpper) solve_lower(team, p.n, k, m, is_lu || (p.what == Solves::kLower && p.unit), x);
         team.sync();
-        if (p.what != Solves::kLower) solve_upper(team, p.n, k, m, is_adjoint || (p.what == Solves::kUpper && p.unit), x);
+        if (p.what != Solves::kLower) solve_upper(team, p.n, k, m, is_adjoint || (p.what == Solves::kUpper && p.unit), x, p.what == Solves::kCholesky);
         team.sync();
         if (is_adjoint) {
             exchange_rows(team, p.n, pivots, true, k, x);

@@ -10,12 +10,17 @@ from .matrices import adjoint, bounded, conditions, dominant, output, plain, pos
 CLASS = "spectral"
 
 
+def dict_items(spoils):
+    """(position, value) of elements that are replaced: of a dict, or of pairs where a position has slices."""
+    return spoils.items() if isinstance(spoils, dict) else spoils or ()
+
+
 # --- Cholesky --------------------------------------------------------------------------------------------------------
 
 
 def cholesky(draw, batch, n, upper=0, layout="dense", to="dense", spoils=None):
     a = positive(draw, batch, n)
-    for at, value in (spoils or {}).items():
+    for at, value in dict_items(spoils):
         a[at] = value
     keeps = np.tri(n) == 1 if not upper else np.tri(n).T == 1
     a = np.where(keeps, a, np.nan)  # the other triangle is not read
@@ -59,7 +64,7 @@ CHOLESKY = {
 
 def lu_factor(draw, batch, m, n, layout="dense", to="dense", spoils=None):
     a = dominant(draw, batch, m, n)
-    for at, value in (spoils or {}).items():
+    for at, value in dict_items(spoils):
         a[at] = value
     given, strides = rounded(draw, a, layout)
     lu, of_lu = output(draw, a.shape, to)
@@ -100,7 +105,7 @@ LU_SHAPES = {
     "large": (9, 60, 60),
 }
 LU_FACTOR = {name: lambda d, s=s: lu_factor(d, *s) for name, s in LU_SHAPES.items()} | {
-    "singular": lambda d: lu_factor(d, 4, 5, 5, spoils={(1, slice(None), 2): 0.0, (3,): 0.0}),
+    "singular": lambda d: lu_factor(d, 4, 5, 5, spoils=[((1, slice(None), 2), 0.0), ((3,), 0.0)]),
 }
 
 
@@ -139,7 +144,7 @@ LU = {name: lambda d, s=s: lu(d, *s[:4]) for name, s in LU_SHAPES.items() if nam
 
 def qr_factor(draw, batch, m, n, layout="dense", to="dense", spoils=None):
     a = dominant(draw, batch, m, n)
-    for at, value in (spoils or {}).items():
+    for at, value in dict_items(spoils):
         a[at] = value
     given, strides = rounded(draw, a, layout)
     packed, of_packed = output(draw, a.shape, to)
@@ -156,7 +161,7 @@ def qr_factor_reference(problem):
 
 
 QR_FACTOR = {name: lambda d, s=s: qr_factor(d, *s) for name, s in LU_SHAPES.items()} | {
-    "zero_columns": lambda d: qr_factor(d, 3, 6, 4, spoils={(1, slice(2, None), 1): 0.0, (2,): 0.0}),
+    "zero_columns": lambda d: qr_factor(d, 3, 6, 4, spoils=[((1, slice(2, None), 1), 0.0), ((2,), 0.0)]),
 }
 
 
@@ -296,7 +301,7 @@ def bunch_kaufman(a, hermitian):
         pivots[k : last + 1] = other + 1 if step == 1 else -(other + 1)
         block, columns = a[k : last + 1, k : last + 1], a[last + 1 :, k : last + 1]
         packed[k : last + 1, k : last + 1] = np.tril(block)
-        if info != k + 1:
+        if block.any():
             w = columns @ np.linalg.inv(block)
             packed[last + 1 :, k : last + 1] = w
             a[last + 1 :, last + 1 :] -= w @ (adjoint(columns) if hermitian else columns.T)
@@ -313,7 +318,7 @@ def indefinite(draw, batch, n, hermitian):
 
 def ldl_factor(draw, batch, n, hermitian=0, layout="dense", to="dense", spoils=None):
     a = indefinite(draw, batch, n, hermitian)
-    for at, value in (spoils or {}).items():
+    for at, value in dict_items(spoils):
         a[at] = value
     given, strides = rounded(draw, a + np.triu(random(draw, a.shape), 1), layout)  # the upper triangle is not read
     ld, of_ld = output(draw, a.shape, to)

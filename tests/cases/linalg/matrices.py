@@ -77,7 +77,7 @@ def conditions(a):
 def bounded(value, count, condition, scale=None):
     """A result whose relative error is that of `count` operations, times the condition of each matrix."""
     value = np.asarray(value)
-    size = np.nan_to_num(np.abs(value)) if scale is None else scale
+    size = np.where(np.isfinite(value), np.abs(value), 0) if scale is None else scale
     axes = tuple(range(1, value.ndim))
     largest = size.max(axes, keepdims=True, initial=0) if axes else size
     factor = np.asarray(condition).reshape((-1,) + (1,) * (value.ndim - 1)) if value.ndim else 1

@@ -296,7 +296,7 @@ def lstsq_reference(problem):
     total = (np.abs(b) ** 2).sum(1)
     return {
         "x": Expected(x, count, np.broadcast_to(size[:, None, None], x.shape)),
-        "residuals": Expected((np.abs(rest) ** 2).sum(1), count, total * spread[:, None]),
+        "residuals": Expected((np.abs(rest) ** 2).sum(1), count, total * (2 + spread[:, None])),
         "rank": Expected(rank),
     }
 
@@ -348,7 +348,7 @@ def exponential(a):
 def matrix_exp_reference(problem):
     a = problem.arrays["a"].values
     (e,) = stacked(exponential, a, a.shape[1:])
-    norms = np.nan_to_num(np.abs(a)).sum(1).max(1, initial=0)
+    norms = np.where(np.isfinite(a), np.abs(a), 0).sum(1).max(1, initial=0)
     return {"e": bounded(e, 8 * a.shape[1] + 8, (1 + norms) * 4)}
 
 

@@ -53,7 +53,11 @@ def checked(residual):
     def check(problem):
         batch = next(iter(problem.bench.arrays.values())).shape[0]
         for item in {0, batch - 1}:
-            of = {name: matrix(problem, name, item) for name in problem.bench.arrays if len(problem.bench.arrays[name].shape) > 1 or name == "det"}
+            of = {
+                name: matrix(problem, name, item)
+                for name in problem.bench.arrays
+                if len(problem.bench.arrays[name].shape) > 1 or name == "det"
+            }
             error, norm = residual(of)
             extent = problem.bench.arrays[next(iter(problem.bench.arrays))].shape[-1]
             worst = np.abs(error).max() / (max(norm, 1e-300) * extent * EPS[problem.dtype])
@@ -88,48 +92,75 @@ def spread(batch, n):
 def bench(op, batch, n, arrays, residual, torch=(), numpy=(), scalars=None):
     strides = {f"stride_{name}": dense(*each.shape) for name, each in arrays.items() if len(each.shape) == 3}
     return Bench(
-        name=f"{op} {batch} x {n} x {n}", row=f"linalg_{op}_{{T}}", dtypes=REALS, arrays=arrays, check=checked(residual),
-        scalars=(scalars or {}) | strides, torch=torch, numpy=numpy, workspace=True, bounds=(Bound("peer", 1.0),),
-    )  # fmt: skip
+        name=f"{op} {batch} x {n} x {n}",
+        row=f"linalg_{op}_{{T}}",
+        dtypes=REALS,
+        arrays=arrays,
+        check=checked(residual),
+        scalars=(scalars or {}) | strides,
+        torch=torch,
+        numpy=numpy,
+        workspace=True,
+        bounds=(Bound("peer", 1.0),),
+    )
 
 
 def cholesky(batch, n):
     shape = (batch, n, n)
     arrays = {"a": Operand(shape, positive(batch, n)), "l": Operand(shape), "info": Operand((batch,))}
     return bench(
-        "cholesky", batch, n, arrays, lambda m: (m["l"] @ m["l"].T - m["a"], np.abs(m["a"]).max()),
+        "cholesky",
+        batch,
+        n,
+        arrays,
+        lambda m: (m["l"] @ m["l"].T - m["a"], np.abs(m["a"]).max()),
         (lambda torch, t, scalars: lambda: torch.linalg.cholesky_ex(t["a"]),),
-        (lambda arrays, scalars: lambda: np.linalg.cholesky(arrays["a"]),), {"upper": 0},
-    )  # fmt: skip
+        (lambda arrays, scalars: lambda: np.linalg.cholesky(arrays["a"]),),
+        {"upper": 0},
+    )
 
 
 def solve(batch, n):
     shape, right = (batch, n, n), (batch, n, 4)
     arrays = {
-        "a": Operand(shape, spread(batch, n)), "b": Operand(right, "normal"), "x": Operand(right), "info": Operand((batch,))
-    }  # fmt: skip
+        "a": Operand(shape, spread(batch, n)),
+        "b": Operand(right, "normal"),
+        "x": Operand(right),
+        "info": Operand((batch,)),
+    }
     return bench(
-        "solve", batch, n, arrays, lambda m: (m["a"] @ m["x"] - m["b"], np.abs(m["b"]).max()),
+        "solve",
+        batch,
+        n,
+        arrays,
+        lambda m: (m["a"] @ m["x"] - m["b"], np.abs(m["b"]).max()),
         (lambda torch, t, scalars: lambda: torch.linalg.solve_ex(t["a"], t["b"]),),
         (lambda arrays, scalars: lambda: np.linalg.solve(arrays["a"], arrays["b"]),),
-    )  # fmt: skip
+    )
 
 
 def inv(batch, n):
     shape = (batch, n, n)
     arrays = {"a": Operand(shape, spread(batch, n)), "x": Operand(shape), "info": Operand((batch,))}
     return bench(
-        "inv", batch, n, arrays, lambda m: (m["a"] @ m["x"] - np.eye(n), 1.0),
+        "inv",
+        batch,
+        n,
+        arrays,
+        lambda m: (m["a"] @ m["x"] - np.eye(n), 1.0),
         (lambda torch, t, scalars: lambda: torch.linalg.inv_ex(t["a"]),),
         (lambda arrays, scalars: lambda: np.linalg.inv(arrays["a"]),),
-    )  # fmt: skip
+    )
 
 
 def lu_factor(batch, n):
     shape = (batch, n, n)
     arrays = {
-        "a": Operand(shape, spread(batch, n)), "lu": Operand(shape), "pivots": Operand((batch, n)), "info": Operand((batch,))
-    }  # fmt: skip
+        "a": Operand(shape, spread(batch, n)),
+        "lu": Operand(shape),
+        "pivots": Operand((batch, n)),
+        "info": Operand((batch,)),
+    }
 
     def residual(m):
         a = m["a"].copy()
@@ -145,10 +176,15 @@ def qr(batch, n):
     shape = (batch, n, n)
     arrays = {"a": Operand(shape, spread(batch, n)), "q": Operand(shape), "r": Operand(shape)}
     return bench(
-        "qr", batch, n, arrays, lambda m: (m["q"] @ m["r"] - m["a"], np.abs(m["a"]).max()),
+        "qr",
+        batch,
+        n,
+        arrays,
+        lambda m: (m["q"] @ m["r"] - m["a"], np.abs(m["a"]).max()),
         (lambda torch, t, scalars: lambda: torch.linalg.qr(t["a"]),),
-        (lambda arrays, scalars: lambda: np.linalg.qr(arrays["a"]),), {"complete": 0},
-    )  # fmt: skip
+        (lambda arrays, scalars: lambda: np.linalg.qr(arrays["a"]),),
+        {"complete": 0},
+    )
 
 
 def det(batch, n):
@@ -160,17 +196,25 @@ def det(batch, n):
         return m["det"] - expected, max(abs(expected), 1e-300)
 
     return bench(
-        "det", batch, n, arrays, residual, (lambda torch, t, scalars: lambda: torch.linalg.det(t["a"]),),
+        "det",
+        batch,
+        n,
+        arrays,
+        residual,
+        (lambda torch, t, scalars: lambda: torch.linalg.det(t["a"]),),
         (lambda arrays, scalars: lambda: np.linalg.det(arrays["a"]),),
-    )  # fmt: skip
+    )
 
 
 def lstsq(batch, n):
     right = (batch, n, 4)
     arrays = {
-        "a": Operand((batch, n, n), spread(batch, n)), "b": Operand(right, "normal"), "x": Operand(right),
-        "residuals": Operand((batch, 4)), "rank": Operand((batch,)),
-    }  # fmt: skip
+        "a": Operand((batch, n, n), spread(batch, n)),
+        "b": Operand(right, "normal"),
+        "x": Operand(right),
+        "residuals": Operand((batch, 4)),
+        "rank": Operand((batch,)),
+    }
     peer = (lambda torch, t, scalars: lambda: torch.linalg.lstsq(t["a"], t["b"], driver="gels"),)
     residual = lambda m: (m["a"] @ m["x"] - m["b"], np.abs(m["b"]).max())  # noqa: E731
     return bench("lstsq", batch, n, arrays, residual, peer, scalars={"rcond": -1.0})
@@ -180,16 +224,23 @@ def householder_product(batch, n):
     shape = (batch, n, n)
     arrays = {"v": Operand(shape, "sixteenths"), "tau": Operand((batch, n), 0.0), "q": Operand(shape)}
     return bench(
-        "householder_product", batch, n, arrays, lambda m: (m["q"] - np.eye(n), 1.0),
+        "householder_product",
+        batch,
+        n,
+        arrays,
+        lambda m: (m["q"] - np.eye(n), 1.0),
         (lambda torch, t, scalars: lambda: torch.linalg.householder_product(t["v"], t["tau"]),),
-    )  # fmt: skip
+    )
 
 
 def ldl_factor(batch, n):
     shape = (batch, n, n)
     arrays = {
-        "a": Operand(shape, positive(batch, n)), "ld": Operand(shape), "pivots": Operand((batch, n)), "info": Operand((batch,))
-    }  # fmt: skip
+        "a": Operand(shape, positive(batch, n)),
+        "ld": Operand(shape),
+        "pivots": Operand((batch, n)),
+        "info": Operand((batch,)),
+    }
 
     def residual(m):
         low, d = np.tril(m["ld"], -1) + np.eye(n), np.diag(m["ld"])
