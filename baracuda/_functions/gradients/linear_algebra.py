@@ -108,7 +108,9 @@ def qr(call: Call, given: Given) -> Any:
     """Of the reduced form of matrices with no fewer rows than columns."""
     q, r = given["q"], given["r"]
     if given["a"].shape[-2] < given["a"].shape[-1] or given["complete"]:
-        raise NotImplementedError("linalg_qr has a gradient for reduced factors of matrices with no fewer rows than columns")
+        raise NotImplementedError(
+            "linalg_qr has a gradient for reduced factors of matrices with no fewer rows than columns"
+        )
     m = r @ _adjoint(given["dr"]) - _adjoint(given["dy"]) @ q
     both = _triangle(call, m, upper=False) + _adjoint(_triangle(call, m, upper=False, strict=True))
     return call(

@@ -72,7 +72,7 @@ def of_eigvals(call: Call, given: Given) -> Any:
 
 
 def of_svd(call: Call, given: Given) -> Any:
-    """The gradient of thin vectors; those of full ones beyond the values have none, as in PyTorch."""
+    """The gradient of reduced vectors; those of full ones beyond the values have none, as in PyTorch."""
     u, s, vh, du, ds, dvh = (given[name] for name in ("u", "s", "vh", "dy", "ds", "dvh"))
     count = s.shape[-1]
     m, n = u.shape[-2], vh.shape[-1]

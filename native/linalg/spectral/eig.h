@@ -27,8 +27,12 @@ struct Eig {
         return of_vl().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const { return of_v().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_v().locate(at, name, role, size);
+    }
     Status locate_vl(Operand* at, const char* name, Role role, int64_t size) const {
         return of_vl().locate(at, name, role, size);
     }

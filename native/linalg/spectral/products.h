@@ -25,8 +25,12 @@ struct Pinv {
         return of_y().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_y(Operand* at, const char* name, Role role, int64_t size) const { return of_y().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_y(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_y().locate(at, name, role, size);
+    }
     size_t workspace_size() const { return spectral::team_workspace(batch, std::max(m, n), Job::scratch_bytes(shape())); }
     Status run(const T* a, T* y, int32_t* rank, int32_t* info, const Launch& launch) const {
         if (work() == Work::kZeros) {
@@ -71,9 +75,15 @@ struct Polar {
         return of_p().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const { return of_u().locate(at, name, role, size); }
-    Status locate_p(Operand* at, const char* name, Role role, int64_t size) const { return of_p().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_u().locate(at, name, role, size);
+    }
+    Status locate_p(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_p().locate(at, name, role, size);
+    }
     size_t workspace_size() const { return spectral::team_workspace(batch, std::max(m, n), Job::scratch_bytes(shape())); }
     Status run(const T* a, T* u, T* p, int32_t* info, const Launch& launch) const {
         const auto to = spectral::strided(scalars(p), stride_p);

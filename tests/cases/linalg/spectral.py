@@ -268,10 +268,10 @@ def eig_reference(problem):
     norm = np.linalg.norm(a, axis=(-2, -1))[:, None]
     with np.errstate(invalid="ignore"):
         moved = norm * condition
-        turned = 1 + moved / gaps(w) * np.max(condition, -1, keepdims=True, initial=1)
+        rotated = 1 + moved / gaps(w) * np.max(condition, -1, keepdims=True, initial=1)
     found = {
-        "w": bounded(w, n, moved), "v": bounded(v * phases(v), n, turned[:, None]),
-        "vl": bounded(left * phases(left), n, turned[:, None]), "info": Expected(np.where(is_finite(a), 0, n + 1)),
+        "w": bounded(w, n, moved), "v": bounded(v * phases(v), n, rotated[:, None]),
+        "vl": bounded(left * phases(left), n, rotated[:, None]), "info": Expected(np.where(is_finite(a), 0, n + 1)),
     }  # fmt: skip
     return {name: each for name, each in found.items() if name not in problem.null}
 
