@@ -177,6 +177,8 @@ _ANNOTATIONS = {
     "crop": "Sequence[int] | None", "color_code": "str | ColorConversion",
     "layout": "str", "divisor_override": "int | None",
     **dict.fromkeys(("padding_after", "output_padding"), "int | Sequence[int]"),
+    "lengths": "int | Sequence[int] | None", "fourier_axes": "int | Sequence[int] | None",
+    "starts": "int | Sequence[int] | None", "length": "int | None",
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 

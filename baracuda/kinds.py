@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from baracuda._enumeration import IntEnum as IntEnum
 from baracuda.convolutions.kinds import ConvKind as ConvKind
-from baracuda.fft.kinds import FftKind as FftKind
 from baracuda.elementwise.kinds import BinaryCmpKind as BinaryCmpKind
 from baracuda.elementwise.kinds import BinaryKind as BinaryKind
 from baracuda.elementwise.kinds import GatedActivationKind as GatedActivationKind
@@ -15,6 +14,7 @@ from baracuda.experts.kinds import ExpertGroupScore as ExpertGroupScore
 from baracuda.experts.kinds import ExpertScoring as ExpertScoring
 from baracuda.experts.kinds import MoeKind as MoeKind
 from baracuda.experts.kinds import RoutingKind as RoutingKind
+from baracuda.fft.kinds import FftKind as FftKind
 from baracuda.images.kinds import ColorConversion as ColorConversion
 from baracuda.images.kinds import ImageKind as ImageKind
 from baracuda.images.kinds import ResampleMode as ResampleMode

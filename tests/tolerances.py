@@ -314,8 +314,8 @@ def fourier(e, f):
 
 @bound
 def spectral(e, f):
-    """Values and vectors of a matrix of `count` rows and columns by reflectors and rotations: the backward error is a small
-    multiple of count eps |A|, with `magnitude` how far a change of A by its own norm would move the result."""
+    """Values and vectors of a matrix of `count` rows and columns by reflectors and rotations: the backward error is a
+    small multiple of count eps |A|, with `magnitude` how far a change of A by its own norm would move the result."""
     return 8 * (e.count + 4) * f.u * e.magnitude
 
 
@@ -404,8 +404,8 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
 
 
 def is_transform(got, dtype: str, expected) -> np.ndarray:
-    """Whether each value of a Fourier transform is within the bound, as a complex number. All complex numbers of a fiber
-    with a NaN or an infinity are NaN or infinite; real ones may not depend on the part that was."""
+    """Whether each value of a Fourier transform is within the bound, as a complex number. All complex numbers of a
+    fiber with a NaN or an infinity are NaN or infinite; real ones may not depend on the part that was."""
     real = {"c32": "f32", "c64": "f64"}.get(dtype, dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         ref = np.asarray(expected.value)
@@ -419,7 +419,8 @@ def is_spectral(got, dtype: str, expected) -> np.ndarray:
     real = {"c32": "f32", "c64": "f64"}.get(dtype, dtype)
     ref, magnitude = np.asarray(expected.value), np.asarray(expected.magnitude)
     with np.errstate(invalid="ignore", over="ignore"):
-        error = (2 if real == "f64" else 1) * CLASSES["spectral"](expected, format_of(real)) + UNIT_ROUNDOFF[real] * abs(ref)
+        error = CLASSES["spectral"](expected, format_of(real)) * (2 if real == "f64" else 1)
+        error = error + UNIT_ROUNDOFF[real] * np.abs(ref)
         is_near: np.ndarray = np.abs(got - ref) <= error + SMALLEST[real] * (magnitude > 0)
     return np.where(np.isnan(ref), np.isnan(got), is_near | (got == ref))
 

@@ -7,6 +7,7 @@ The header and the tests read it. Limits of all extents, axes, ranks, strides an
 from abi_row import Row
 
 LIMITS = {
+    "fourier_axes": "of each entry 0 or 1, one at least",
     "a_scales": "1 or m",
     "a_zeros": "0, 1 or m",
     "alibi_batch_stride": ">= 0",

@@ -35,8 +35,8 @@ params         parameters of other ops, one per line: a scalar `i64 numel`, a ho
                that each may be NULL. The class has the array, and `locate_<name>(..., k)` locates entry k
                (core/abi/operand_list.h). Strides of all entries are one array, `host i64 stride_<name>[n, rank]`
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
-               16-bit floats and T otherwise; `T.complex` is c32 of f32 and c64 of f64, and `T.real` f32 of c32 and f64 of
-               c64. An array of `T.address` has i64, addresses of arrays of T
+               16-bit floats and T otherwise; `T.complex` is c32 of f32, c64 of f64, `T.real` f32 of c32, f64 of c64.
+               An array of `T.address` has i64, addresses of arrays of T
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
                `locate_<name>`. The layout of an array `a` with a pitch `i64 lda` is given by the class's `stored_a()`
                (core/abi/stored_matrices.h)
@@ -440,7 +440,8 @@ class Section:
 
     def params_of(self, params: tuple[Param, ...]) -> tuple[Param, ...]:
         for p in params:
-            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute|\.complex|\.real|\.address)?", p.dtype):
+            forms = "bits|compute|complex|real|address"
+            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.({forms}))?", p.dtype):
                 raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
         return with_roles(params)
 

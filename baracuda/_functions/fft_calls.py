@@ -19,7 +19,8 @@ _INVERSE = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
 _KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 _COSINES = ("dct", "idct", "dst", "idst")
 NAMES = (
-    *[f"{kind}{end}" for end in ("", "2", "n") for kind in _KINDS], *[f"{kind}{end}" for end in ("", "n") for kind in _COSINES],
+    *[f"{kind}{end}" for end in ("", "2", "n") for kind in _KINDS],
+    *[f"{kind}{end}" for end in ("", "n") for kind in _COSINES],
     "fftshift", "ifftshift", "fftconvolve",
 )  # fmt: skip
 FREQUENCIES = ("fftfreq", "rfftfreq")
@@ -70,7 +71,7 @@ class FftCalls:
         rank, lengths = len(x.shape), None if s is None else _listed(s)
         count = rank if lengths is None else len(lengths)
         if count > rank:
-            raise InvalidProblemError(f"s is {shown(s)}, has more lengths than x has axes: its shape is {tuple(x.shape)}")
+            raise InvalidProblemError(f"s is {shown(s)}, has more lengths than x, {tuple(x.shape)}, has axes")
         along = list(range(-count, 0)) if axes is None else _listed(axes)
         if lengths is not None:
             if len(lengths) != len(along):
@@ -143,9 +144,7 @@ class FftCalls:
             options["out"] = out
         return self.arrays.call("fft_cosine", x, int(kind), **options)
 
-    def convolved(
-        self, a: Any, b: Any, mode: str = "full", axes: Numbers | None = None, out: Any = None
-    ) -> Any:
+    def convolved(self, a: Any, b: Any, mode: str = "full", axes: Numbers | None = None, out: Any = None) -> Any:
         """fftconvolve."""
         if mode not in _MODES:
             raise InvalidProblemError(f"mode is {shown(mode)}, must be one of {', '.join(_MODES)}")
@@ -164,7 +163,7 @@ class FftCalls:
                 a, b, first, second = b, a, second, first
             if any([m > n for m, n in zip(second, first)]):
                 raise InvalidProblemError(
-                    f"mode is 'valid', but neither of the extents {first} and {second} along axes {along} has the other's"
+                    f"mode is 'valid', but of extents {first} and {second} along axes {along} neither has the other"
                 )
             starts, lengths = [m - 1 for m in second], [n - m + 1 for n, m in zip(first, second)]
         elif mode == "same":

@@ -23,7 +23,8 @@ from baracuda.dtypes import ElementKind
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = frozenset(
-    "conv fft gemm indexing loss moe norm pool quantize random recurrent reduce sampling search softmax sort ssm".split()
+    "conv fft gemm indexing loss moe norm pool quantize random recurrent reduce sampling "
+    "search softmax sort ssm".split()
 )
 # Prefixes of ops that have plans only, no function on arrays.
 PLAN_ONLY = (

@@ -248,6 +248,8 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "BATCHED_ORMQR_WY_EXTRACT_V": "vectors of reflectors",
         "BATCHED_QR_MATERIALIZE_R": "upper triangles of packed factors",
         "BATCHED_QR_MATERIALIZE_IDENTITY": "identities",
+        "EIGH": "eigenvalues of Hermitian matrices", "EIG": "eigenvalues of square matrices", "SVD": "singular values",
+        "PINV": "pseudoinverses and ranks", "POLAR": "polar decompositions",
     },
     "ConvKind": {
         "DEPTHWISE_CONV_2D": "groups of one channel", "UNFOLD": "windows as columns",

@@ -15,8 +15,8 @@ import numpy as np
 from baracuda import functions
 from baracuda._arrays.frameworks import result_framework
 from baracuda._arrays.shaping import given_array
-from baracuda._functions.fft_calls import FftCalls
 from baracuda._functions.fft_calls import NAMES as NAMES
+from baracuda._functions.fft_calls import FftCalls
 from baracuda._promotion import kind_of, promoted
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -60,9 +60,9 @@ _CALLS = FftCalls(_Arrays())
 def fft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Discrete Fourier transform along an axis: y[k] = sum over j of x[j] exp(-2 pi i j k / n).
 
-    x is cropped to n elements along the axis, or padded with zeros. Any n, primes among them; real arrays are taken by a transform of their own.
-    norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in both) or "forward" (1 / n in
-    the others).
+    x is cropped to n elements along the axis, or padded with zeros. Any n, primes among them; real arrays are taken by
+    a transform of their own. norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in
+    both) or "forward" (1 / n in the others).
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -99,10 +99,10 @@ def rfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None, 
 def irfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """Inverse of rfft: n real numbers from the first n // 2 + 1 elements of a Hermitian fiber.
 
-    x is cropped to n elements // 2 + 1 along the axis, or padded with zeros. By default n is even, 2 (extent - 1); imaginary parts of the first element and, for an even n, of the last
-    are not used. Real arrays are taken as complex ones.
-    norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in both) or "forward" (1 / n in
-    the others).
+    x is cropped to n elements // 2 + 1 along the axis, or padded with zeros. By default n is even, 2 (extent - 1);
+    imaginary parts of the first element and, for an even n, of the last are not used. Real arrays are taken as complex
+    ones. norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in both) or "forward" (1 /
+    n in the others).
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -113,10 +113,10 @@ def irfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None,
 def hfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
     """fft of a Hermitian fiber: n real numbers from its first n // 2 + 1 elements.
 
-    x is cropped to n elements // 2 + 1 along the axis, or padded with zeros. By default n is even, 2 (extent - 1); imaginary parts of the first element and, for an even n, of the last
-    are not used. Real arrays are taken as complex ones.
-    norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in both) or "forward" (1 / n in
-    the others).
+    x is cropped to n elements // 2 + 1 along the axis, or padded with zeros. By default n is even, 2 (extent - 1);
+    imaginary parts of the first element and, for an even n, of the last are not used. Real arrays are taken as complex
+    ones. norm is "backward" (None; a factor of 1 / n in inverses), "ortho" (of 1 / sqrt(n) in both) or "forward" (1 /
+    n in the others).
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -143,8 +143,7 @@ def fft2(
 ) -> Any:  # fmt: skip
     """fft along two axes, the last ones by default.
 
-    s has the length of each; -1 stands for that of x. norm is that of fft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of fft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -158,8 +157,7 @@ def ifft2(
 ) -> Any:  # fmt: skip
     """ifft along two axes, the last ones by default.
 
-    s has the length of each; -1 stands for that of x. norm is that of ifft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of ifft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -173,8 +171,7 @@ def rfft2(
 ) -> Any:  # fmt: skip
     """rfft along two axes, the last ones by default: that of real numbers along the last of axes.
 
-    s has the length of each; -1 stands for that of x. norm is that of rfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of rfft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -188,8 +185,7 @@ def irfft2(
 ) -> Any:  # fmt: skip
     """irfft along two axes, the last ones by default: that of real numbers along the last of axes.
 
-    s has the length of each; -1 stands for that of x. norm is that of irfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of irfft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -203,8 +199,7 @@ def hfft2(
 ) -> Any:  # fmt: skip
     """hfft along two axes, the last ones by default: that of a half along the last of axes.
 
-    s has the length of each; -1 stands for that of x. norm is that of hfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of hfft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -218,8 +213,7 @@ def ihfft2(
 ) -> Any:  # fmt: skip
     """ihfft along two axes, the last ones by default: that of a half along the last of axes.
 
-    s has the length of each; -1 stands for that of x. norm is that of ihfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. norm is that of ihfft, of the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -233,8 +227,8 @@ def fftn(
 ) -> Any:  # fmt: skip
     """fft along several axes, all by default.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of fft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of fft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -248,8 +242,8 @@ def ifftn(
 ) -> Any:  # fmt: skip
     """ifft along several axes, all by default.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of ifft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of ifft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -263,8 +257,8 @@ def rfftn(
 ) -> Any:  # fmt: skip
     """rfft along several axes, all by default: that of real numbers along the last of axes.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of rfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of rfft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -278,8 +272,8 @@ def irfftn(
 ) -> Any:  # fmt: skip
     """irfft along several axes, all by default: that of real numbers along the last of axes.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of irfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of irfft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -293,8 +287,8 @@ def hfftn(
 ) -> Any:  # fmt: skip
     """hfft along several axes, all by default: that of a half along the last of axes.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of hfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of hfft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -308,8 +302,8 @@ def ihfftn(
 ) -> Any:  # fmt: skip
     """ihfft along several axes, all by default: that of a half along the last of axes.
 
-    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of ihfft, of the product of
-    lengths.
+    s has the length of each; -1 stands for that of x. Without axes they are the last len(s). norm is that of ihfft, of
+    the product of lengths.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -321,10 +315,11 @@ def dct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
     orthogonalize: bool | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Discrete cosine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] cos(pi k (2 j + 1) / 2 n); types 1, 3 and 4 are those of scipy.fft.dct.
+    """Discrete cosine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] cos(pi k (2 j + 1) / 2
+    n); types 1, 3 and 4 are those of scipy.fft.dct.
 
-    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
-    2 (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by 2
+    (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -345,10 +340,11 @@ def idct(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
     orthogonalize: bool | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Inverse of dct of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided by 2 n.
+    """Inverse of dct of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided
+    by 2 n.
 
-    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
-    2 (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by 2
+    (n - 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -369,10 +365,11 @@ def dst(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
     orthogonalize: bool | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Discrete sine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] sin(pi (k + 1) (2 j + 1) / 2 n); types 1, 3 and 4 are those of scipy.fft.dst.
+    """Discrete sine transform of real numbers along an axis, of type 2: y[k] = 2 sum of x[j] sin(pi (k + 1) (2 j + 1)
+    / 2 n); types 1, 3 and 4 are those of scipy.fft.dst.
 
-    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
-    2 (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by 2
+    (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -393,10 +390,11 @@ def idst(
     x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
     orthogonalize: bool | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
-    """Inverse of dst of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided by 2 n.
+    """Inverse of dst of real numbers along an axis, of the same type: that of type 2 is a transform of type 3, divided
+    by 2 n.
 
-    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by
-    2 (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
+    x is cropped to n elements, or padded with zeros. norm is "backward" (None), "ortho" or "forward", by 2 n, or by 2
+    (n + 1) of type 1. orthogonalize, which is on for "ortho", has the weights that make the matrix orthogonal.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
@@ -418,12 +416,13 @@ def fftconvolve(
 ) -> Any:  # fmt: skip
     """Convolution of two real arrays along axes, all by default, by Fourier transforms; other axes broadcast.
 
-    mode is "full", all of it, "same", the middle with a's extents, or "valid", where the operands overlap whole. Errors
-    are relative to the largest elements, not to each.
+    mode is "full", all of it, "same", the middle with a's extents, or "valid", where the operands overlap whole.
+    Errors are relative to the largest elements, not to each.
 
     InvalidProblemError for arguments that do not fit, UnsupportedError for a dtype that is not served.
     """
     return _CALLS.convolved(given_array(a, "a"), given_array(b, "b"), mode, axes, out)
+
 
 @naming("fftshift")
 def fftshift(x: Any, axes: int | Sequence[int] | None = None, *, out: Any = None) -> Any:
@@ -451,8 +450,8 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
 
 @naming("rfftfreq")
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """The frequencies of rfft's n // 2 + 1 elements, of samples d apart: 0, 1, ..., n // 2, divided by n d. Arguments are
-    those of fftfreq.
+    """The frequencies of rfft's n // 2 + 1 elements, of samples d apart: 0, 1, ..., n // 2, divided by n d. Arguments
+    are those of fftfreq.
     """
     n = _samples(n, d, device)
     return _made(np.arange(n // 2 + 1), n, d, dtype)

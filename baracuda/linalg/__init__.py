@@ -31,7 +31,7 @@ _MODULES = {
 }  # fmt: skip
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

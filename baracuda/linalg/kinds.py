@@ -19,3 +19,8 @@ class LinalgKind(IntEnum):
     BATCHED_ORMQR_WY_EXTRACT_V = 9
     BATCHED_QR_MATERIALIZE_R = 10
     BATCHED_QR_MATERIALIZE_IDENTITY = 11
+    EIGH = 12
+    EIG = 13
+    SVD = 14
+    PINV = 15
+    POLAR = 16

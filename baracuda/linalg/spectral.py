@@ -2,8 +2,8 @@
 """Eigenvalues and singular values, and what follows from them: pseudoinverses, ranks, condition numbers, polar factors.
 
 A matrix with NaN or an infinity, and one whose iteration does not converge, gives NaN in its own results; the functions
-with the suffix `_ex` return its `info` besides. Vectors have a definite phase: their first element whose modulus is within
-1/1000 of the largest is real and positive.
+with the suffix `_ex` return its `info` besides, and the checking mode raises for it. Vectors have a definite phase:
+their first element whose modulus is within 1/1000 of the largest is real and positive.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class EighInfo(NamedTuple):
 
 
 class EigInfo(NamedTuple):
-    """Eigenvalues, right and left eigenvectors as columns, and for each matrix 0, n + 1 if it is not finite, or the number
-    of values that did not converge."""
+    """Eigenvalues, right and left eigenvectors as columns, and for each matrix 0, n + 1 if it is not finite, or the
+    number of values that did not converge."""
 
     eigenvalues: Array
     eigenvectors: Array
@@ -51,7 +51,8 @@ class SVDResult(NamedTuple):
 
 
 class SVDInfo(NamedTuple):
-    """SVDResult, and for each matrix 0, min(m, n) + 1 if it is not finite, or the number of values that did not converge."""
+    """SVDResult, and for each matrix 0, min(m, n) + 1 if it is not finite, or the number of values that did not
+    converge."""
 
     U: Array
     S: Array
@@ -82,45 +83,46 @@ def _is_upper(uplo: object) -> bool:
 
 @naming("linalg.eigh")
 def eigh(a: Array, /, UPLO: str = "L") -> EigResult:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle UPLO is
-    read.
+    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle
+    UPLO is read.
 
     The gradient is that of PyTorch: that of the vectors is infinite where eigenvalues are equal.
     """
-    return EigResult(*functions.linalg_eigh(a, upper=_is_upper(UPLO)))
+    return EigResult(*functions.linalg_eigh(a, upper=_is_upper(UPLO))[:2])
 
 
 @naming("linalg.eigh_ex")
 def eigh_ex(a: Array, /, UPLO: str = "L") -> EighInfo:
     """eigh, with the info of each matrix, on the device."""
-    return EighInfo(*functions.linalg_eigh_ex(a, upper=_is_upper(UPLO)))
+    return EighInfo(*functions.linalg_eigh(a, upper=_is_upper(UPLO)))
 
 
 @naming("linalg.eigvalsh")
 def eigvalsh(a: Array, /, UPLO: str = "L") -> Array:
     """The eigenvalues of Hermitian matrices (..., n, n) in ascending order."""
-    return functions.linalg_eigvalsh(a, upper=_is_upper(UPLO))
+    return functions.linalg_eigvalsh(a, upper=_is_upper(UPLO))[0]
 
 
 @naming("linalg.eig")
 def eig(a: Array, /) -> EigResult:
     """Eigenvalues and eigenvectors of length 1 of square matrices (..., n, n), complex for real matrices too.
 
-    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the first.
+    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the
+    first.
     """
-    return EigResult(*functions.linalg_eig(a))
+    return EigResult(*functions.linalg_eig(a)[:2])
 
 
 @naming("linalg.eig_ex")
 def eig_ex(a: Array, /) -> EigInfo:
     """eig with left eigenvectors, vl^H a = w vl^H, and the info of each matrix, on the device."""
-    return EigInfo(*functions.linalg_eig_ex(a))
+    return EigInfo(*functions.linalg_eig_left(a))
 
 
 @naming("linalg.eigvals")
 def eigvals(a: Array, /) -> Array:
     """The eigenvalues of square matrices (..., n, n), complex, ascending by their real parts."""
-    return functions.linalg_eigvals(a)
+    return functions.linalg_eigvals(a)[0]
 
 
 @naming("linalg.svd")
@@ -129,19 +131,19 @@ def svd(a: Array, /, full_matrices: bool = True) -> SVDResult:
 
     U is (..., m, m) and Vh (..., n, n) with full_matrices, else both have min(m, n) vectors.
     """
-    return SVDResult(*functions.linalg_svd(a, full_matrices=full_matrices))
+    return SVDResult(*functions.linalg_svd(a, full_matrices=full_matrices)[:3])
 
 
 @naming("linalg.svd_ex")
 def svd_ex(a: Array, /, full_matrices: bool = True) -> SVDInfo:
     """svd, with the info of each matrix, on the device."""
-    return SVDInfo(*functions.linalg_svd_ex(a, full_matrices=full_matrices))
+    return SVDInfo(*functions.linalg_svd(a, full_matrices=full_matrices))
 
 
 @naming("linalg.svdvals")
 def svdvals(a: Array, /) -> Array:
     """The singular values (..., min(m, n)) of matrices (..., m, n) in descending order."""
-    return functions.linalg_svdvals(a)
+    return functions.linalg_svdvals(a)[0]
 
 
 def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
@@ -161,21 +163,21 @@ def pinv(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -
 
     Singular values up to max(atol, rtol s[0]) count as 0; rtol is max(m, n) eps unless one of both is given.
     """
-    return functions.linalg_pinv(a, **_tolerance(rtol, atol))
+    return functions.linalg_pinv(a, **_tolerance(rtol, atol))[0]
 
 
 @naming("linalg.pinv_ex")
 def pinv_ex(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> PinvInfo:
     """pinv, with the rank and the info of each matrix, on the device."""
-    return PinvInfo(*functions.linalg_pinv_ex(a, **_tolerance(rtol, atol)))
+    return PinvInfo(*functions.linalg_pinv(a, **_tolerance(rtol, atol)))
 
 
 @naming("linalg.matrix_rank")
 def matrix_rank(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
-    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps unless
-    one of both is given. 0 for a matrix with NaN.
+    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps
+    unless one of both is given. 0 for a matrix with NaN.
     """
-    return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))
+    return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))[0]
 
 
 @naming("linalg.cond")
@@ -184,7 +186,7 @@ def cond(a: Array, /, p: float | str | None = None) -> Array:
     inverse for -2, else |a|_p |a^-1|_p of square matrices, with the norms of matrix_norm.
     """
     if p in (None, 2, -2):
-        s = functions.linalg_svdvals(a)
+        s = functions.linalg_svdvals(a)[0]
         if not s.shape[-1]:
             raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
         first, last = s[..., 0], s[..., -1]
@@ -196,21 +198,21 @@ def cond(a: Array, /, p: float | str | None = None) -> Array:
 
 @naming("linalg.polar")
 def polar(a: Array, /) -> PolarResult:
-    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m < n, and
-    P (..., n, n) is Hermitian and not negative.
+    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m <
+    n, and P (..., n, n) is Hermitian and not negative.
     """
-    return PolarResult(*functions.linalg_polar(a))
+    return PolarResult(*functions.linalg_polar(a)[:2])
 
 
 @naming("linalg.orthogonalize")
 def orthogonalize(a: Array, /, *, method: str = "svd", steps: int = 5) -> Array:
     """The matrices with orthonormal columns, or rows for m < n, that are nearest to matrices (..., m, n).
 
-    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of Muon:
-    singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
+    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of
+    Muon: singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
     """
     if method == "svd":
-        return functions.linalg_polar_unitary(a)
+        return functions.linalg_polar_unitary(a)[0]
     if method != "newton_schulz":
         raise InvalidProblemError(f"method is {method!r}, must be 'svd' or 'newton_schulz'")
     from baracuda.optim.muon import orthogonalised

@@ -121,9 +121,10 @@ inline DataPhase data_phase(const ConvShape& s, const int64_t (&phase)[kConvAxes
     for (int d = 0; d < kTapAxes; ++d) {
         const ConvAxis& a = s.axis[d];
         const int64_t common = std::gcd(a.dilation, a.step), between = a.step / common, from = phase[d] + a.pad;
+        const int64_t most = std::min(between, a.taps);
         int64_t tap = 0;
-        while (tap < between && (from - tap * a.dilation) % a.step != 0) ++tap;
-        const bool has_taps = tap < between && tap < a.taps;
+        while (tap < most && (from - tap * a.dilation) % a.step != 0) ++tap;
+        const bool has_taps = tap < most;
         p.axis[d] = {ceil_div(a.in - phase[d], a.step),
                      has_taps ? (a.taps - 1 - tap) / between + 1 : 0,
                      a.out,
@@ -149,6 +150,24 @@ Status for_each_phase(const ConvShape& s, const Each& each) {
         for (int64_t h = 0; h < count[1]; ++h)
             for (int64_t w = 0; w < count[2]; ++w) BK_TRY(each(data_phase(s, {d, h, w})));
     return Status::kOk;
+}
+
+// Calls each(phase) for the phases that have taps, some more than once: they are no more than the taps, however long the
+// steps are.
+template <class Each>
+void for_each_phase_with_taps(const ConvShape& s, const Each& each) {
+    const auto phase_of = [&](int d, int64_t tap) {
+        const ConvAxis& a = s.axis[d];
+        const int64_t rest = (tap * a.dilation - a.pad) % a.step;
+        return rest < 0 ? rest + a.step : rest;
+    };
+    const auto taps = [&](int d) { return std::min(s.axis[d].taps, s.axis[d].step); };
+    for (int64_t i = 0; i < taps(0); ++i)
+        for (int64_t j = 0; j < taps(1); ++j)
+            for (int64_t k = 0; k < taps(2); ++k) {
+                const int64_t d = phase_of(0, i), h = phase_of(1, j), w = phase_of(2, k);
+                if (d < s.axis[0].in && h < s.axis[1].in && w < s.axis[2].in) each(data_phase(s, {d, h, w}));
+            }
 }
 
 }  // namespace bk

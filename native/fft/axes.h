@@ -107,6 +107,11 @@ int64_t fft_other_bytes(const FftProblem& of, int64_t halves) {
     return most;
 }
 
+BK_COLD inline Status require_fft_rank(int32_t rank) {
+    if (rank < 1 || rank > kMaxRank) return fail(Status::kInvalidProblem, "rank is %d, must be in [1, %d]", rank, kMaxRank);
+    return Status::kOk;
+}
+
 // Fields of all three ops.
 struct FftAxesShape {
     int32_t rank;
@@ -115,7 +120,7 @@ struct FftAxesShape {
     const int32_t* fourier_axes;
 
     BK_COLD Status check_axes() const {
-        BK_TRY(require_rank(rank));
+        BK_TRY(require_fft_rank(rank));
         BK_TRY(require_extents("input_shape", input_shape));
         BK_TRY(require_extents("output_shape", output_shape));
         if (rank > 0 && fourier_axes == nullptr) return fail(Status::kInvalidProblem, "fourier_axes is NULL");
@@ -135,8 +140,8 @@ struct FftAxesShape {
         if (length < 0) return fail(Status::kInvalidProblem, "length is %d, must be >= 0", length);
         const int32_t expected = onesided && length > 0 ? length / 2 + 1 : length;
         if (shape[half_axis] != expected)
-            return fail(Status::kInvalidProblem, "output_shape[%d] is %d, must be %d of length %d", half_axis,
-                        shape[half_axis], expected, length);
+            return fail(Status::kInvalidProblem, "output_shape[%d] is %d, must be %d of length %d", half_axis, shape[half_axis],
+                        expected, length);
         return Status::kOk;
     }
     FftProblem problem(int32_t half_axis, int32_t length, const int64_t* stride_x, const int64_t* stride_y) const {
@@ -353,8 +358,8 @@ private:
         int64_t strides[kMaxRank];
         Carved carved;
         carved.copy = carver->take<char>(of.others() == 0 ? 0 : of.copy_strides(halves(of), strides) * int64_t{sizeof(T)});
-        carved.scratch = carver->take<char>(std::max(fft_axis_bytes<R>(of.along_half(true, of.in, of.out), half_axis),
-                                                     fft_other_bytes<R>(of, halves(of))));
+        carved.scratch = carver->take<char>(
+            std::max(fft_axis_bytes<R>(of.along_half(true, of.in, of.out), half_axis), fft_other_bytes<R>(of, halves(of))));
         return carved;
     }
 };

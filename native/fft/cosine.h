@@ -20,13 +20,14 @@
 #include "core/abi/workspace.h"
 #include "core/copy/copies.h"
 #include "core/pointwise/pointwise.h"
+#include "fft/axes.h"
 #include "fft/roots.h"
 #include "fft/transform.h"
 
 namespace bk {
 
 // Rows of n elements, and what the Fourier transform takes and gives: rows of `before` and `behind` real numbers.
-struct CosineRows {
+struct FftCosineRows {
     int64_t rows, n;
     int32_t kind;
     bool is_sine;
@@ -43,7 +44,7 @@ struct CosineRows {
 // What the Fourier transform takes, from rows of x.
 template <class R>
 struct CosineBefore {
-    CosineRows of;
+    FftCosineRows of;
     int64_t row_length;
     const R* x;
 
@@ -92,7 +93,7 @@ struct CosineBefore {
 // Rows of y, from what the Fourier transform gives.
 template <class R>
 struct CosineBehind {
-    CosineRows of;
+    FftCosineRows of;
     int64_t row_length;
     const R* b;
 
@@ -155,11 +156,12 @@ struct FftCosine {
         return count == 0 ? Work::kNone : read == 0 ? Work::kZeros : Work::kAll;
     }
     BK_COLD Status check_extents() const {
-        BK_TRY(require_rank(rank));
+        BK_TRY(require_fft_rank(rank));
         BK_TRY(require_shape("input_shape", input_shape, rank));
         BK_TRY(require_shape("output_shape", output_shape, rank));
         if (fourier_axis < 0 || fourier_axis >= rank)
-            return fail(Status::kInvalidProblem, "fourier_axis is %d, must be in [0, rank), and rank is %d", fourier_axis, rank);
+            return fail(Status::kInvalidProblem, "fourier_axis is %d, must be in [0, rank), and rank is %d", fourier_axis,
+                        rank);
         int64_t count = 1;
         for (int32_t d = 0; d < rank; ++d) {
             if (d != fourier_axis && input_shape[d] != output_shape[d])
@@ -191,7 +193,7 @@ struct FftCosine {
         BK_TRY(require_workspace(launch, workspace_size()));
         Carver carver(launch.workspace);
         const Carved carved = carve(&carver);
-        const CosineRows of = rows();
+        const FftCosineRows of = rows();
         BK_TRY(copy_axis(x, carved.x, true, launch));
         const int64_t before = of.before(), behind = of.behind(), length = of.length();
         const CosineBefore<T> before_fn{of, before, carved.x};
@@ -219,14 +221,14 @@ private:
         T *x, *before, *behind;
         char* scratch;
     };
-    CosineRows rows() const {
-        CosineRows of{1, output_shape[fourier_axis], kind, is_sine != 0, edge_in, edge_out, scale};
+    FftCosineRows rows() const {
+        FftCosineRows of{1, output_shape[fourier_axis], kind, is_sine != 0, edge_in, edge_out, scale};
         for (int32_t d = 0; d < rank; ++d)
             if (d != fourier_axis) of.rows *= output_shape[d];
         return of;
     }
     Carved carve(Carver* carver) const {
-        const CosineRows of = rows();
+        const FftCosineRows of = rows();
         FftArray array;
         array.rank = 2;
         array.extent[0] = of.rows;
@@ -247,7 +249,11 @@ private:
         for (int32_t d = rank; d-- > 0;) {
             const int64_t extent = output_shape[d], dense = d == fourier_axis ? 1 : row;
             if (d != fourier_axis) row *= extent;
-            copy.axis[d] = {extent, is_zero ? 0 : is_x ? input_shape[d] : extent, 0, is_x ? dense : stride_y[d], is_x ? stride_x[d] : dense};
+            copy.axis[d] = {extent,
+                            is_zero ? 0
+                            : is_x  ? input_shape[d]
+                                    : extent,
+                            0, is_x ? dense : stride_y[d], is_x ? stride_x[d] : dense};
         }
         return copy_mapped(launch, copy, sizeof(T), from, to);
     }

@@ -133,7 +133,7 @@ BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch,
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R* x, R* y) {
-    BK_LAUNCH_SHARED(double2, shared);
+    BK_LAUNCH_SHARED(uint4, shared);
     __shared__ LaneOffset offsets[kMaxLanes];
     const FftPass& pass = of.pass;
     const int n = pass.n, pitch = padded(n - 1) + 1;

@@ -25,7 +25,7 @@ struct FftArray {
 
 struct FftFiber {
     int axis = 0;
-    int64_t length = 0;  // N, of which a Hermitian side holds a half
+    int64_t length = 0;           // N, of which a Hermitian side holds a half
     int64_t present = INT64_MAX;  // stored values: those behind are zero
     double scale = 1, interior = 1;
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;

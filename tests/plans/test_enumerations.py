@@ -42,13 +42,20 @@ def test_every_enumeration_of_a_descriptor_is_among_those_tried():
         )
 
 
+def some_of(kind, number):
+    """The first member and, for the field of this number, another one: all fields together try all members."""
+    members = list(kind)
+    return dict.fromkeys((members[0], members[number % len(members)]))
+
+
 @named(FIELDS)
 def test_members_of_other_enumerations_are_refused(name, field):
     """They are also refused as an extent, a parameter or a dtype: members of an enumeration pass for integers."""
     own = field.metadata.get("enumeration", bk.ElementKind if field.type.startswith("ElementKind") else None)
+    number = FIELDS.index((name, field))
     with Tries() as tries:
         for kind in ENUMERATIONS:
-            for member in kind if kind is not own else ():
+            for member in some_of(kind, number) if kind is not own else ():
                 with tries(f"{kind.__name__}.{member.name}"):
                     error = refusal(name, **{field.name: member})
                     assert type(error) is bk.InvalidProblemError

@@ -23,6 +23,7 @@ TITLES = {
     "attention": "Attention",
     "conv": "Convolution",
     "embedding": "Embedding",
+    "fft": "Fourier transforms",
     "gemm": "Matrix products",
     "image": "Image",
     "indexing": "Indexing",

@@ -43,8 +43,8 @@ def complex_to_real(call: Call, given: Given) -> Any:
 
 
 def cosine(call: Call, given: Given) -> Any:
-    """Kinds II and III are each other's transpose but for a factor of the element with a weight of its own; the matrix of
-    kind I is symmetric but for the weights of both ends."""
+    """Kinds II and III are each other's transpose but for a factor of the element with a weight of its own; the matrix
+    of kind I is symmetric but for the weights of both ends."""
     kind, is_sine = given["kind"], given["is_sine"]
     edge_in, edge_out = given["edge_out"], given["edge_in"]
     if kind == 3 or (kind == 1 and not is_sine):

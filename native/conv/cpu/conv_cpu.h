@@ -127,10 +127,7 @@ size_t conv_workspace(const ConvShape& shape, ConvDirection direction) {
     };
     if (direction == ConvDirection::kForward) return bytes(forward_sums(shape));
     size_t most = 0;
-    (void)for_each_phase(shape, [&](const DataPhase& phase) {
-        most = std::max(most, bytes(phase.sums));
-        return Status::kOk;
-    });
+    for_each_phase_with_taps(shape, [&](const DataPhase& phase) { most = std::max(most, bytes(phase.sums)); });
     return most;
 }
 

@@ -75,9 +75,8 @@ BK_HD void bidiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int rows, 
             b.right_tau[k] = h.tau;
         }
         team.sync();
-        for_rows<E>(team, k + 1, rows, [&](int row, auto group) {
-            reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, b.v, h.tau);
-        });
+        for_rows<E>(team, k + 1, rows,
+                    [&](int row, auto group) { reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, b.v, h.tau); });
         team.sync();
     }
 }

@@ -23,12 +23,16 @@ struct Eig {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        if (stride_v != nullptr) BK_TRY(of_v().require(true));
-        return stride_vl == nullptr ? Status::kOk : of_vl().require(true);
+        BK_TRY(of_v().require(true));
+        return of_vl().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const { return of_v().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_v().locate(at, name, role, size);
+    }
     Status locate_vl(Operand* at, const char* name, Role role, int64_t size) const {
         return of_vl().locate(at, name, role, size);
     }

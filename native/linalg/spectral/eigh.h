@@ -20,11 +20,15 @@ struct Eigh {
         BK_TRY(check_extents());
         BK_TRY(require_flag("upper", upper));
         BK_TRY(of_a().require(false));
-        return stride_v == nullptr ? Status::kOk : of_v().require(true);
+        return of_v().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const { return of_v().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_v(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_v().locate(at, name, role, size);
+    }
     size_t workspace_size() const { return spectral::team_workspace(batch, n, Job::scratch_bytes(n, true)); }
     Status run(const T* a, real_t<scalar_t<T>>* w, T* v, int32_t* info, const Launch& launch) const {
         if (n == 0) return spectral::clear_info(launch, info, batch);
@@ -59,7 +63,8 @@ Status run_eigh(int32_t uplo, int32_t n, int32_t lda, void* a_inout, void* eigen
                                      {"info_out", info_out, sizeof(int32_t)}}));
     const auto by = spectral::Strides::columns(lda);
     S* const a = static_cast<S*>(a_inout);
-    const spectral::HermitianJob<scalar_t<T>> job{{a, by}, {a, by}, static_cast<real_t<S>*>(eigenvalues_out), info_out, n, uplo == 1};
+    const spectral::HermitianJob<scalar_t<T>> job{{a, by},  {a, by}, static_cast<real_t<S>*>(eigenvalues_out),
+                                                  info_out, n,       uplo == 1};
     return spectral::run_matrix_teams({workspace, workspace_bytes, stream}, 1, n, job.scratch_bytes(n, true), job);
 }
 

@@ -66,9 +66,8 @@ struct GeneralJob {
         const R most = load(team, p, item);
         if (!is_finite(most)) return fail(team, item, n + 1);
         const R scale = inverse_power(most);
-        for_columns(team, 0, n, [&](int j) {
-            for_lanes(team, 0, n, [&](int i) { p.t[i + j * p.pitch] = p.t[i + j * p.pitch] * scale; });
-        });
+        for_columns(team, 0, n,
+                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.t[i + j * p.pitch] = p.t[i + j * p.pitch] * scale; }); });
         team.sync();
         balance(team, p.t, p.pitch, n, p.scale);
         reduce_to_hessenberg(team, p.t, p.pitch, n, has_vectors ? p.q : nullptr, p.tau, p.work);

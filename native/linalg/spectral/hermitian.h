@@ -49,9 +49,8 @@ struct HermitianJob {
         const R most = load(team, p, item);
         if (!is_finite(most)) return fail(team, item, n + 1);
         const R scale = inverse_power(most);
-        for_columns(team, 0, n, [&](int j) {
-            for_lanes(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = p.a[i + j * p.pitch] * scale; });
-        });
+        for_columns(team, 0, n,
+                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = p.a[i + j * p.pitch] * scale; }); });
         team.sync();
         tridiagonalise(team, p.a, p.pitch, n, p.t);
         const bool wants_vectors = v.base != nullptr;

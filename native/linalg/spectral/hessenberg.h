@@ -52,8 +52,8 @@ BK_HD void balance(const MatrixTeam& team, E* a, int64_t pitch, int n, real_t<E>
     }
 }
 
-// A = Q H Q^H by Householder reflectors (Golub & Van Loan, 7.4). `a` becomes H, and `q`, unless it is NULL, becomes Q. tau and v
-// have n elements.
+// A = Q H Q^H by Householder reflectors (Golub & Van Loan, 7.4). `a` becomes H, and `q`, unless it is NULL, becomes Q. tau and
+// v have n elements.
 template <class E>
 BK_HD void reduce_to_hessenberg(const MatrixTeam& team, E* a, int64_t pitch, int n, E* q, E* tau, E* v) {
     for (int k = 0; k + 2 < n; ++k) {
@@ -67,9 +67,8 @@ BK_HD void reduce_to_hessenberg(const MatrixTeam& team, E* a, int64_t pitch, int
         team.sync();
         for_columns(team, k + 1, n, [&](int j) { apply_to_column(team, v, conj(h.tau), a + j * pitch, k + 1, n); });
         team.sync();
-        for_rows<E>(team, 0, n, [&](int row, auto group) {
-            reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, v, h.tau);
-        });
+        for_rows<E>(team, 0, n,
+                    [&](int row, auto group) { reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, v, h.tau); });
         team.sync();
     }
     const E zero = element_of<E>(0);

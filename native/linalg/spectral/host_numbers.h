@@ -2,24 +2,16 @@
 // Results that the reference's functions give in host memory, and identity matrices.
 #pragma once
 
-#include <cstring>
-
 #include "core/collectives/items.h"
 #include "linalg/spectral/view.h"
 
-namespace bk::linalg::spectral {
-
-// Enqueues a copy of numbers to host memory. With pageable memory CUDA returns when the copy is done.
-inline Status copy_to_host([[maybe_unused]] const Launch& launch, double* to, const double* from, int64_t count) {
-    const size_t bytes = static_cast<size_t>(count) * sizeof(double);
 #if BK_CUDA
-    const bool clean = no_pending_error();
-    return from_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_of(launch)), clean, "cudaMemcpyAsync");
+#include "linalg/spectral/copy_to_host_cuda.cuh"
 #else
-    memcpy(to, from, bytes);
-    return Status::kOk;
+#include "linalg/spectral/copy_to_host_cpu.h"
 #endif
-}
+
+namespace bk::linalg::spectral {
 
 // Square matrices that are an identity or 0.
 template <class E>

@@ -22,11 +22,15 @@ struct Pinv {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        return stride_y == nullptr ? Status::kOk : of_y().require(true);
+        return of_y().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_y(Operand* at, const char* name, Role role, int64_t size) const { return of_y().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_y(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_y().locate(at, name, role, size);
+    }
     size_t workspace_size() const { return spectral::team_workspace(batch, std::max(m, n), Job::scratch_bytes(shape())); }
     Status run(const T* a, T* y, int32_t* rank, int32_t* info, const Launch& launch) const {
         if (work() == Work::kZeros) {
@@ -63,21 +67,28 @@ struct Polar {
     const int64_t* stride_p;
 
     // Without rows p is 0.
-    Work work() const { return batch == 0 || n == 0 ? Work::kNone : m == 0 ? Work::kZeros : Work::kAll; }
+    Work work() const { return batch == 0 ? Work::kNone : m == 0 || n == 0 ? Work::kZeros : Work::kAll; }
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
         BK_TRY(of_u().require(true));
-        return stride_p == nullptr ? Status::kOk : of_p().require(true);
+        return of_p().require(true);
     }
     Status check_extents() const { return require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}); }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const { return of_u().locate(at, name, role, size); }
-    Status locate_p(Operand* at, const char* name, Role role, int64_t size) const { return of_p().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_u().locate(at, name, role, size);
+    }
+    Status locate_p(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_p().locate(at, name, role, size);
+    }
     size_t workspace_size() const { return spectral::team_workspace(batch, std::max(m, n), Job::scratch_bytes(shape())); }
-    Status run(const T* a, T* u, T* p, const Launch& launch) const {
+    Status run(const T* a, T* u, T* p, int32_t* info, const Launch& launch) const {
         const auto to = spectral::strided(scalars(p), stride_p);
-        if (m == 0 && p == nullptr) return Status::kOk;
+        if (m == 0 || n == 0) BK_TRY(spectral::clear_info(launch, info, batch));
+        if (n == 0 || (m == 0 && p == nullptr)) return Status::kOk;
         if (m == 0) {
             const spectral::ConstantJob<scalar_t<T>> zeros{to, n, false};
             return run_items(launch, int64_t{batch} * n * n, sizeof(T), zeros);
@@ -86,6 +97,7 @@ struct Polar {
         job.a = spectral::strided(scalars(a), stride_a);
         job.unitary = spectral::strided(scalars(u), stride_u);
         job.hermitian = to;
+        job.info = info;
         job.shape = shape();
         return spectral::run_matrix_teams(launch, batch, std::max(m, n), Job::scratch_bytes(shape()), job);
     }

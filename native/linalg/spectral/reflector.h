@@ -38,11 +38,11 @@ BK_HD Reflector<E> reflect_column(const MatrixTeam& team, E* column, int pivot, 
 // column[pivot..rows) -= factor v (v^H column), by one warp; v is below its pivot, where it is 1.
 template <class E>
 BK_HD void apply_to_column(const MatrixTeam& team, const E* v, E factor, E* column, int pivot, int rows) {
-    const E below =
-        lane_total<E>(team, pivot + 1, rows, [&](int i) { return conj(v[i]) * column[i]; });
-    const E weight = factor * (below + column[pivot]);
+    const E at_pivot = column[pivot];  // read before the lanes meet in the sum, written behind it
+    const E below = lane_total<E>(team, pivot + 1, rows, [&](int i) { return conj(v[i]) * column[i]; });
+    const E weight = factor * (below + at_pivot);
     for_lanes(team, pivot + 1, rows, [&](int i) { column[i] -= weight * v[i]; });
-    if (team.lane() == 0) column[pivot] -= weight;
+    if (team.lane() == 0) column[pivot] = at_pivot - weight;
 }
 
 // Overwrites reflectors, vector k below row k + offset of column k, by the first `columns` columns of their product
@@ -51,9 +51,8 @@ template <class E>
 BK_HD void form_product(const MatrixTeam& team, E* a, int64_t pitch, int rows, int columns, int count, int offset,
                         const E* tau) {
     const E zero = element_of<E>(0), one = element_of<E>(1);
-    for_columns(team, count + offset, columns, [&](int j) {
-        for_lanes(team, 0, rows, [&](int i) { a[i + j * pitch] = i == j ? one : zero; });
-    });
+    for_columns(team, count + offset, columns,
+                [&](int j) { for_lanes(team, 0, rows, [&](int i) { a[i + j * pitch] = i == j ? one : zero; }); });
     team.sync();
     for (int k = count - 1; k >= 0; --k) {
         const int pivot = k + offset;

@@ -69,9 +69,9 @@ BK_HD void first_column(const SchurState<R>& s, int top, int bottom, bool is_exc
 template <class R>
 BK_HD void first_column(const SchurState<Complex<R>>& s, int top, int bottom, bool is_exceptional, Complex<R> (&x)[2]) {
     const Complex<R> last = s.at(bottom, bottom);
-    const Complex<R> shift = is_exceptional ? last + Complex<R>{R(0.75) * modulus(s.at(bottom, bottom - 1)), R(0)}
-                                            : nearest_value(s.at(bottom - 1, bottom - 1), s.at(bottom - 1, bottom),
-                                                            s.at(bottom, bottom - 1), last);
+    const Complex<R> shift =
+        is_exceptional ? last + Complex<R>{R(0.75) * modulus(s.at(bottom, bottom - 1)), R(0)}
+                       : nearest_value(s.at(bottom - 1, bottom - 1), s.at(bottom - 1, bottom), s.at(bottom, bottom - 1), last);
     x[0] = s.at(top, top) - shift;
     x[1] = s.at(top + 1, top);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Singular values, for each scalar.
-#include "linalg/spectral/singular.h"
 #include "linalg/spectral/run.h"
+#include "linalg/spectral/singular.h"
 
 namespace bk::linalg::spectral {
 

@@ -34,8 +34,8 @@ struct SingularJob {
     double* residual;
     SingularShape shape;
     int rank;
-    // Products of the vectors, without a base if they are not wanted: the sum over values s above the tolerance of v u^H / s, and
-    // the polar factors, the sums of u v^H over all and of s v v^H. `counted` is how many values are above the tolerance.
+    // Products of the vectors, without a base if they are not wanted: the sum over values s above the tolerance of v u^H / s,
+    // and the polar factors, the sums of u v^H over all and of s v v^H. `counted` is how many values are above the tolerance.
     View<E> inverse, unitary, hermitian;
     int32_t* counted;
     double atol, rtol;
@@ -94,7 +94,10 @@ struct SingularJob {
         for_own(team, 0, n, [&](int i) { p.size[i] = absolute(p.b.d[i]); });
         team.sync();
         sort_indices(team, p.size, n, true, p.order);
-        for_own(team, 0, s == nullptr ? 0 : n < rank ? n : rank,
+        for_own(team, 0,
+                s == nullptr ? 0
+                : n < rank   ? n
+                             : rank,
                 [&](int i) { s[item * step_s + i] = p.size[p.order[i]] / scale; });
         if (team.rank() == 0) {
             if (info != nullptr) info[item] = 0;
@@ -111,7 +114,7 @@ private:
         const double most = static_cast<double>(p.size[p.order[0]]);
         const double limit = atol * scale > rtol * most ? atol * scale : rtol * most;
         int count = 0;
-        while (count < n && static_cast<double>(p.size[p.order[count]]) > limit) ++count;
+        while (count<n&& static_cast<double>(p.size[p.order[count]])> limit) ++count;
         return count;
     }
 

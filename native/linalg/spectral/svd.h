@@ -26,15 +26,19 @@ struct Svd {
     BK_COLD Status check() const {
         BK_TRY(check_extents());
         BK_TRY(of_a().require(false));
-        if (stride_u != nullptr) BK_TRY(of_u().require(true));
-        return stride_vh == nullptr ? Status::kOk : of_vh().require(true);
+        BK_TRY(of_u().require(true));
+        return of_vh().require(true);
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"n", n}}));
         return require_flag("full_matrices", full_matrices);
     }
-    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const { return of_a().locate(at, name, role, size); }
-    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const { return of_u().locate(at, name, role, size); }
+    Status locate_a(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_a().locate(at, name, role, size);
+    }
+    Status locate_u(Operand* at, const char* name, Role role, int64_t size) const {
+        return of_u().locate(at, name, role, size);
+    }
     Status locate_vh(Operand* at, const char* name, Role role, int64_t size) const {
         return of_vh().locate(at, name, role, size);
     }
@@ -73,10 +77,10 @@ private:
 // --- the reference's functions ------------------------------------------------------------------------------------------
 
 namespace spectral {
-constexpr char kAllVectors = 'A', kThinVectors = 'S', kNoVectors = 'N';
+constexpr char kAllVectors = 'A', kReducedVectors = 'S', kNoVectors = 'N';
 
 BK_COLD inline Status require_job(const char* name, uint8_t job) {
-    if (job == kAllVectors || job == kThinVectors || job == kNoVectors) return Status::kOk;
+    if (job == kAllVectors || job == kReducedVectors || job == kNoVectors) return Status::kOk;
     return fail(Status::kInvalidProblem, "%s is %d, must be 'A', 'S' or 'N'", name, job);
 }
 }  // namespace spectral
@@ -84,14 +88,16 @@ BK_COLD inline Status require_job(const char* name, uint8_t job) {
 template <class T>
 Status svd_workspace(int32_t m, int32_t n, size_t* out_bytes) {
     BK_TRY(spectral::require_positive({{"m", m}, {"n", n}}));
-    return spectral::set_size("out_bytes", out_bytes,
-                              spectral::team_workspace(1, std::max(m, n), spectral::SingularJob<scalar_t<T>>::scratch_bytes({m, n, true, true})));
+    return spectral::set_size(
+        "out_bytes", out_bytes,
+        spectral::team_workspace(1, std::max(m, n), spectral::SingularJob<scalar_t<T>>::scratch_bytes({m, n, true, true})));
 }
 
 // One column-major matrix with m >= n; vt_out is V^T.
 template <class T>
 Status run_svd(uint8_t jobu, uint8_t jobv, int32_t m, int32_t n, int32_t lda, void* a_inout, int32_t ldu, int32_t ldvt,
-               void* s_out, void* u_out, void* vt_out, int32_t* info_out, void* workspace, size_t workspace_bytes, void* stream) {
+               void* s_out, void* u_out, void* vt_out, int32_t* info_out, void* workspace, size_t workspace_bytes,
+               void* stream) {
     using namespace spectral;
     BK_TRY(require_job("jobu", jobu));
     BK_TRY(require_job("jobv", jobv));
@@ -123,8 +129,9 @@ template <class T>
 Status svd_batched_workspace(int32_t jobz, int32_t n, int32_t batch_size, size_t* out_bytes) {
     BK_TRY(require_flag("jobz", jobz));
     BK_TRY(spectral::require_positive({{"n", n}, {"batch_size", batch_size}}));
-    return spectral::set_size("out_bytes", out_bytes,
-                              spectral::team_workspace(batch_size, n, spectral::SingularJob<scalar_t<T>>::scratch_bytes({n, n, jobz == 1, false})));
+    return spectral::set_size(
+        "out_bytes", out_bytes,
+        spectral::team_workspace(batch_size, n, spectral::SingularJob<scalar_t<T>>::scratch_bytes({n, n, jobz == 1, false})));
 }
 
 // Square column-major matrices; v_out is V.
@@ -168,7 +175,8 @@ size_t truncated_bytes(const SingularShape& shape, int32_t batch_size, size_t* o
     Carver carver;
     carver.take<double>(batch_size);
     *of_residuals = carver.bytes();
-    return *of_residuals + team_workspace(batch_size, std::max(shape.m, shape.n), SingularJob<scalar_t<T>>::scratch_bytes(shape));
+    return *of_residuals +
+           team_workspace(batch_size, std::max(shape.m, shape.n), SingularJob<scalar_t<T>>::scratch_bytes(shape));
 }
 }  // namespace spectral
 
@@ -184,8 +192,8 @@ Status svda_batched_workspace(int32_t jobz, int32_t rank, int32_t m, int32_t n, 
 template <class T>
 Status run_svda_batched(int32_t jobz, int32_t rank, int32_t m, int32_t n, int32_t lda, int32_t ldu, int32_t ldv,
                         int64_t stride_a, int64_t stride_s, int64_t stride_u, int64_t stride_v, const void* a_in, void* s_out,
-                        void* u_out, void* v_out, int32_t* info_out, double* h_r_nrm_f_out, int32_t batch_size,
-                        void* workspace, size_t workspace_bytes, void* stream) {
+                        void* u_out, void* v_out, int32_t* info_out, double* h_r_nrm_f_out, int32_t batch_size, void* workspace,
+                        size_t workspace_bytes, void* stream) {
     using namespace spectral;
     BK_TRY(check_truncated(jobz, rank, m, n, batch_size));
     BK_TRY(require_column_pitch("lda", lda, "m", m));

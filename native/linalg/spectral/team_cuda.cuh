@@ -80,9 +80,9 @@ private:
 };
 
 struct TeamShape {
-    int threads = 32;         // of a block
-    bool is_thread = false;   // a team is a thread
-    bool is_shared = true;    // scratch is shared memory
+    int threads = 32;        // of a block
+    bool is_thread = false;  // a team is a thread
+    bool is_shared = true;   // scratch is shared memory
     int64_t blocks = 0, slice = 0;
 
     static TeamShape of(int64_t items, int64_t extent, int64_t bytes) {

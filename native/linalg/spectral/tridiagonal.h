@@ -53,7 +53,7 @@ BK_HD void update_and_multiply(E* a, int64_t pitch, int row, int begin, int end,
 }
 
 // A = Q T Q^H of a whole Hermitian matrix; d and e become T's diagonals, and the columns of `a` the reflectors of Q, which
-// form_product() with offset 1 turns into Q. The trailing matrix is read once a step: its update waits for the next product.
+// form_product() with offset 1 makes Q of. The trailing matrix is read once a step: its update waits for the next product.
 template <class E>
 BK_HD void tridiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int n, const TridiagonalScratch<E>& t) {
     using R = real_t<E>;

@@ -14,9 +14,7 @@ struct Strides {
     // Column-major matrices with a pitch, `step` elements apart.
     static Strides columns(int64_t pitch, int64_t step = 0) { return {step, 1, pitch}; }
     BK_HD Strides transposed() const { return {batch, column, row}; }
-    BK_HD bool rows_are_closer() const {
-        return (row < 0 ? -row : row) <= (column < 0 ? -column : column);
-    }
+    BK_HD bool rows_are_closer() const { return (row < 0 ? -row : row) <= (column < 0 ? -column : column); }
 };
 
 template <class E>

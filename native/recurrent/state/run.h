@@ -59,7 +59,8 @@ struct StateExtents {
     }
 
     // Tokens of a chunk: fewer where each pair of tokens has a sum of exponentials, or rows of keys are long.
-    int32_t chunk() const { return gate_width > 1 || d_k > 128 ? 16 : 32; }
+    static constexpr int32_t kLongestKey = 128;
+    int32_t chunk() const { return gate_width > 1 || d_k > kLongestKey ? 16 : 32; }
 
     StateProblem problem() const {
         StateProblem p{};
@@ -109,18 +110,29 @@ struct StateExtents {
                                                   scratch_floats(StateColumns::items(*p), StateTiles::floats(*p))));
     }
 
+    // bytes(extents), or those of shorter keys, whose chunks are longer: a larger problem has no smaller workspace.
+    template <class Bytes>
+    size_t most(const Bytes& bytes) const {
+        StateExtents shorter = *this;
+        shorter.d_k = std::min(d_k, kLongestKey);
+        return std::max(bytes(*this), bytes(shorter));
+    }
     size_t forward_bytes() const {
-        StateProblem p = problem();
-        Carver carver;
-        carve_forward(&carver, &p);
-        return carver.bytes();
+        return most([](const StateExtents& e) {
+            StateProblem p = e.problem();
+            Carver carver;
+            e.carve_forward(&carver, &p);
+            return carver.bytes();
+        });
     }
     size_t backward_bytes(bool has_bonus) const {
-        StateProblem p = problem();
-        StateGradients d{};
-        Carver carver;
-        carve_backward(&carver, &p, &d, has_bonus);
-        return carver.bytes();
+        return most([has_bonus](const StateExtents& e) {
+            StateProblem p = e.problem();
+            StateGradients d{};
+            Carver carver;
+            e.carve_backward(&carver, &p, &d, has_bonus);
+            return carver.bytes();
+        });
     }
 };
 

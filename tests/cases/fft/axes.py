@@ -145,9 +145,10 @@ X = {"c2c": (3, 5, 8), "r2c": (3, 5, 8), "c2r": (3, 5, 5)}  # the extents of `pl
 def bad_calls(form):
     calls = [
         Bad("rank_9", 2, r"rank is 9", {"rank": 9}, can=2),
-        Bad("no_axis", 2, r"fourier_axes has no axis", {}, {"fourier_axes": (0, 0, 0), "output_shape": X[form]}, can=2),
-        Bad("other_extent", 2, r"output_shape\[0\] is 4, must be that of the input, 3", host={"output_shape": (4, 5, 8)},
-            can=2),
+        Bad("no_axis", 2, r"fourier_axes has no axis",
+            host={"fourier_axes": (0, 0, 0), "output_shape": X[form]}, can=2),
+        Bad("other_extent", 2, r"output_shape\[0\] is 4, must be that of the input, 3",
+            host={"output_shape": (4, 5, 8)}, can=2),
         Bad("negative_extent", 2, r"input_shape\[1\] is -1", host={"input_shape": (3, -1, 8)}, can=2),
         Bad("negative_result", 2, r"output_shape\[1\] is -2", host={"output_shape": (3, -2, 8)}, can=2),
         Bad("stride_0", 2, r"stride_y\[0\] is 0", host={"stride_y": (0, 8, 1)}, can=2),
@@ -177,7 +178,8 @@ def case(form):
     none = {"input_shape": (3, 0, 8), "output_shape": (3, 0, 5 if form == "r2c" else 8)}
     return Case(
         row=f"fft_{form}_{{T}}", problems=problems, reference=reference_of(form), tolerance={"y": "fourier"},
-        plain="plain", large="large", bad=bad_calls(form), idle=(Idle("no_rows", {}, empty), Idle("no_length", {}, none)),
+        plain="plain", large="large", bad=bad_calls(form),
+        idle=(Idle("no_rows", {}, empty), Idle("no_length", {}, none)),
     )  # fmt: skip
 
 

@@ -18,10 +18,10 @@ def matrix_of(kind, is_sine, n, edge_in, edge_out):
     k, j = np.arange(n)[:, None], np.arange(n)[None, :]
     period = {1: 2 * (n + 1 if is_sine else n - 1), 2: 4 * n, 3: 4 * n, 4: 8 * n}[kind]
     s = int(is_sine)
-    turns = {
+    numerators = {
         1: (k + s) * (j + s), 2: (k + s) * (2 * j + 1), 3: (2 * k + 1) * (j + s), 4: (2 * k + 1) * (2 * j + 1)
     }[kind] % period  # fmt: skip
-    angle = TWO_PI * turns.astype(np.longdouble) / period
+    angle = TWO_PI * numerators.astype(np.longdouble) / period
     found = 2 * (np.sin(angle) if is_sine else np.cos(angle))
     last = n - 1 if is_sine else 0
     if kind == 1 and not is_sine:
@@ -103,7 +103,8 @@ def cosine_case():
                 host={"output_shape": (4, 12, 5)}, can=2),
             Bad("negative_extent", 2, r"input_shape\[1\] is -1", host={"input_shape": (3, -1, 5)}, can=2),
             Bad("negative_result", 2, r"output_shape\[1\] is -2", host={"output_shape": (3, -2, 5)}, can=2),
-            Bad("one_of_kind_1", 2, r"output_shape\[1\] is 1, must be >= 2", {"kind": 1}, {"output_shape": (3, 1, 5)}, can=2),
+            Bad("one_of_kind_1", 2, r"output_shape\[1\] is 1, must be >= 2", {"kind": 1},
+                {"output_shape": (3, 1, 5)}, can=2),
             Bad("stride_0", 2, r"stride_y\[0\] is 0", host={"stride_y": (0, 5, 1)}, can=2),
             Bad("in_place", 2, r"y ", alias={"y": "x"}),
         ),

@@ -8,7 +8,7 @@ TWO_PI = 8 * np.arctan(np.longdouble(1))
 
 
 def roots(numerators, n):
-    """exp(-2 pi i k / n) of integers, reduced to an eighth of a turn before they are rounded."""
+    """exp(-2 pi i k / n) of integers, reduced to an eighth of 2 pi before they are rounded."""
     k = np.asarray(numerators, np.int64) % n
     octants, rest = np.divmod(8 * k, n)
     angle = TWO_PI * rest.astype(np.longdouble) / (8 * np.longdouble(n))
