@@ -65,6 +65,7 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
+from baracuda import fft  # noqa: F401  (the extension)
 from baracuda._arrays.frameworks import result_framework
 from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
 from baracuda._promotion import NUMBERS as _NUMBERS
@@ -88,7 +89,7 @@ _WIDENED = {ElementKind.U16: ElementKind.I32, ElementKind.U64: ElementKind.I64}
 
 
 class __array_namespace_info__:
-    """NumPy's namespace info, without complex dtypes."""
+    """NumPy's namespace info, without complex dtypes, which only the extension `fft` takes."""
 
     def __init__(self) -> None:
         self._numpy: Any = np.__array_namespace_info__()

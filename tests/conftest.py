@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._library.op_table import Op, ops
+from baracuda._library.op_table import ops
 from baracuda._library.param import symbol_of
 from harness import SANITIZED
 from harness.lost_context import LostContext
+from harness.selection import of_other_dtypes, one_a_row
 from naming import OpsOfRow
 
 TESTS = pathlib.Path(__file__).parent
@@ -144,11 +145,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in absent]
 
 
-def of_other_dtypes(dtypes: set[str]) -> set[str]:
-    """Ops whose dtype T is none of these, although their row has one of these."""
-    return {op.name for op in ops().values() if dtypes & {*op.row.slots.get("T", ())} and op.slots["T"] not in dtypes}
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs an item of a row as a loop over its ops; names all that fail and shows the first traceback."""
@@ -183,20 +179,6 @@ def lacks_what_is_marked(item: pytest.Item) -> bool:
 
 def token_of(value: object) -> str | None:
     return value.token if isinstance(value, bk.ElementKind) else value if isinstance(value, str) else None
-
-
-def one_a_row(names: Collection[str], dtypes: Collection[str] = ()) -> set[str]:
-    """The first op of each row in f32, or the first at all; and the first of each of dtypes."""
-    chosen: dict[tuple[str, str | None], Op] = {}
-    for op in ops().values():
-        for key in {None, op.slots.get("T")} & {None, *dtypes} if op.name in names else ():
-            if ranks(op) < ranks(chosen.setdefault((op.row.name, key), op)):
-                chosen[op.row.name, key] = op
-    return {op.name for op in chosen.values()}
-
-
-def ranks(op: Op) -> int:
-    return op.slots.get("T") != "f32"
 
 
 @pytest.fixture(scope="session")

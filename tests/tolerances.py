@@ -99,6 +99,12 @@ def pointwise(e, f):
 
 
 @bound
+def rounded(e, f):
+    """As pointwise; integers are what a value within the bound, in f32, is rounded to."""
+    return pointwise(e, f)
+
+
+@bound
 def total(e, f):
     """A sum of `count` elements in the compute type."""
     return summation(e.count) * f.u * e.magnitude
@@ -382,7 +388,8 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
         return report(name, got, ref, is_transform(got, dtype, expected), dtype, "outside 'fourier' of the reference")
     if not is_float(dtype):
         slack = expected.count * UNIT_ROUNDOFF["f32"] * np.asarray(expected.magnitude)
-        good = (np.rint(ref - slack) <= got) & (got <= np.rint(ref + slack)) if np.any(slack) else got == ref
+        is_rounded = tolerance == "rounded" and np.any(slack)
+        good = (np.rint(ref - slack) <= got) & (got <= np.rint(ref + slack)) if is_rounded else got == ref
         return report(name, got, ref, good, dtype, "not the reference")
     single = tolerance == "ulp" and np.max(expected.count) <= 1
     bound = ulps(expected.op, dtype, bk.default_library().backend) if single else 0.0

@@ -41,6 +41,8 @@ PLAN_ONLY = (
     "selective_scan_{T}",
     "ssd_chunk_scan",
     "mmvq_",  # quantized_matmul takes any number of rows
+    "fftshift",  # fft.fftshift and fft.ifftshift have any axes and strides
+    "ifftshift",
     "dequantize_per_tensor_{T}_",  # dequantize_linear
     "quantized_linear_w8a8",  # quantized_linear_codes has zero points and a bias, too
     "grouped_gemm",

@@ -43,6 +43,12 @@ struct ConvAxis {
     }
 };
 
+// The product of extents, or the largest number: operands of so many elements are refused.
+inline int64_t saturating_product(int64_t a, int64_t b) {
+    int64_t product = 0;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
 // Strides of x or y by image and channel, of w by output and input channel; then by spatial axis or tap.
 struct ConvStrides {
     int64_t outer = 0, channel = 0, axis[kConvAxes] = {};
@@ -53,12 +59,12 @@ struct ConvStrides {
         int64_t step = 1;
         if (layout == ConvLayout::kChannelsLast) {
             s.channel = step;
-            step *= channels;
+            step = saturating_product(step, channels);
         }
-        for (int d = kConvAxes; d-- > 0; step *= extent[d]) s.axis[d] = step;
+        for (int d = kConvAxes; d-- > 0; step = saturating_product(step, extent[d])) s.axis[d] = step;
         if (layout == ConvLayout::kChannelsFirst) {
             s.channel = step;
-            step *= channels;
+            step = saturating_product(step, channels);
         }
         s.outer = step;
         return s;
@@ -72,9 +78,13 @@ struct ConvShape {
 
     int64_t group_in() const { return c_in / groups; }    // input channels of a group
     int64_t group_out() const { return c_out / groups; }  // output channels of a group
-    int64_t taps() const { return axis[0].taps * axis[1].taps * axis[2].taps; }
-    int64_t inputs() const { return axis[0].in * axis[1].in * axis[2].in; }      // pixels of an image of x
-    int64_t outputs() const { return axis[0].out * axis[1].out * axis[2].out; }  // pixels of an image of y
+    int64_t taps() const { return saturating_product(saturating_product(axis[0].taps, axis[1].taps), axis[2].taps); }
+    int64_t inputs() const {  // pixels of an image of x
+        return saturating_product(saturating_product(axis[0].in, axis[1].in), axis[2].in);
+    }
+    int64_t outputs() const {  // pixels of an image of y
+        return saturating_product(saturating_product(axis[0].out, axis[1].out), axis[2].out);
+    }
     bool is_depthwise() const { return group_in() == 1 && groups > 1; }
 
     bool is_empty(ConvDirection direction) const {

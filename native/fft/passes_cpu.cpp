@@ -14,7 +14,7 @@ namespace bk {
 namespace {
 
 constexpr int kVectorBytes = 64;
-constexpr int kMost = 192;  // values of a tile, 24 KiB
+constexpr int kMost = 128;  // values of a tile, 16 KiB: a call takes at most 32 KiB of stack
 
 template <class R>
 struct Lanes {
@@ -22,6 +22,35 @@ struct Lanes {
     typedef R V __attribute__((vector_size(kVectorBytes)));
     using Value = FftValue<V>;
 };
+
+// Interleaves two vectors: the first halves to `low`, the second ones to `high`.
+BK_HD void interleave(const Lanes<float>::V& a, const Lanes<float>::V& b, Lanes<float>::V* low, Lanes<float>::V* high) {
+    *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+BK_HD void interleave(const Lanes<double>::V& a, const Lanes<double>::V& b, Lanes<double>::V* low, Lanes<double>::V* high) {
+    *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+// Transposes a square of numbers, a vector a row: log2(kCount) rounds of interleaving rows i and i + kCount / 2.
+template <class R>
+BK_HD void transpose_square(typename Lanes<R>::V (&rows)[Lanes<R>::kCount]) {
+    constexpr int kCount = Lanes<R>::kCount;
+    typename Lanes<R>::V other[kCount];
+    BK_UNROLL
+    for (int round = 1; round < kCount; round *= 4) {
+        BK_UNROLL
+        for (int i = 0; i < kCount / 2; ++i) interleave(rows[i], rows[i + kCount / 2], &other[2 * i], &other[2 * i + 1]);
+        if (2 * round >= kCount) {  // an odd number of rounds
+            BK_UNROLL
+            for (int i = 0; i < kCount; ++i) rows[i] = other[i];
+            break;
+        }
+        BK_UNROLL
+        for (int i = 0; i < kCount / 2; ++i) interleave(other[i], other[i + kCount / 2], &rows[2 * i], &rows[2 * i + 1]);
+    }
+}
 
 // Roots of unity and the position of each value in a tile, for one length.
 template <class R>
@@ -49,6 +78,28 @@ struct Tables {
             }
             position[e] = static_cast<uint8_t>(at);
         }
+    }
+};
+
+// Roots of unity of a period, exp(2 pi i k / period), as products of three of few.
+struct RotationTable {
+    static constexpr int kEach = 32, kLevels = 3;
+    FftRoot<double> level[kLevels][kEach];
+    bool is_long = true;  // the period is too long for the table
+
+    BK_HD void fill(int64_t period) {
+        is_long = period > int64_t{kEach} * kEach * kEach;
+        int64_t step = 1;
+        for (int d = 0; d < kLevels && !is_long; ++d, step *= kEach)
+            for (int k = 0; k < kEach && k * step < period; ++k) level[d][k] = unit_root<double>(k * step, period);
+    }
+    // k < period.
+    template <class R>
+    BK_HD FftRoot<R> root(int64_t k, int64_t period) const {
+        if (is_long) return unit_root<R>(k, period);
+        const FftRoot<double>&a = level[2][k / (kEach * kEach)], &b = level[1][k / kEach % kEach], &c = level[0][k % kEach];
+        const double re = a.c * b.c - a.s * b.s, im = a.s * b.c + a.c * b.s;
+        return {static_cast<R>(re * c.c - im * c.s), static_cast<R>(im * c.c + re * c.s)};
     }
 };
 
@@ -115,7 +166,12 @@ struct Tile {
         // Whole fibers, whose lanes end alike.
         const bool ends_alike = pass.in_form != FftForm::kHermitian && at.is_at_start && pass.position == 1;
         const bool is_complete = end >= pass.length && !is_chirped;
-        for (int e = 0; e < pass.n; ++e) {
+        const bool is_plain = pass.in_factor == FftFactor::kNone;
+        const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1];
+        int start = 0;
+        if (pass.in_form == FftForm::kComplex && pass.in == 1 && at.used == kLanes && is_plain && is_complete)
+            for (; start + kLanes / 2 <= pass.n; start += kLanes / 2) load_square(start, is_swapped, x);
+        for (int e = start; e < pass.n; ++e) {
             Value& to = value[tables.position[e]];
             R* re = reinterpret_cast<R*>(&to.re);
             R* im = reinterpret_cast<R*>(&to.im);
@@ -149,6 +205,24 @@ struct Tile {
             if (pass.in_factor != FftFactor::kNone) multiply(pass, pass.in_factor, e, to);
             if (pass.in_swaps[1]) to = Value{to.im, to.re};
         }
+    }
+
+    // kLanes / 2 values of each lane, which are contiguous: a square of real and imaginary parts.
+    BK_HD void load_square(int e, bool is_swapped, const R* x) {
+        V rows[kLanes];
+        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(&rows[l], x + 2 * (at.in[l] + e), sizeof(V));
+        transpose_square<R>(rows);
+        for (int i = 0; i < kLanes / 2; ++i)
+            value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
+    }
+    BK_HD void store_square(int k, bool is_swapped, R scale, R* y) const {
+        V rows[kLanes];
+        for (int i = 0; i < kLanes / 2; ++i) {
+            rows[2 * i + is_swapped] = value[k + i].re * scale;
+            rows[2 * i + !is_swapped] = value[k + i].im * scale;
+        }
+        transpose_square<R>(rows);
+        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(y + 2 * (at.out[l] + k), &rows[l], sizeof(V));
     }
 
     BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x, bool is_chirped) const {
@@ -219,13 +293,13 @@ struct Tile {
 
     // Multiplies value k of each lane by the root of unity k rest / period. The root of k is that of k without its lowest
     // bit, times that of the bit.
-    BK_HD void rotate(const FftPass& pass) {
+    BK_HD void rotate(const FftPass& pass, const RotationTable& rotations) {
         constexpr int kBits = 8;
         static_assert(kMost <= 1 << kBits, "a bit for each power");
         Value exact[kBits], product[kBits];
         for (int b = 0; 1 << b < pass.n; ++b)
             for (int l = 0; l < kLanes; ++l) {
-                const FftRoot<R> root = unit_root<R>(at.rest[l] << b, pass.period);
+                const FftRoot<R> root = rotations.template root<R>(at.rest[l] << b, pass.period);
                 reinterpret_cast<R*>(&exact[b].re)[l] = root.c;
                 reinterpret_cast<R*>(&exact[b].im)[l] = root.s;
             }
@@ -298,6 +372,8 @@ BK_HD void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64
     tile.tables.fill(pass.n, radices);
     if (radices.count == 0)
         for (int e = 0; e < pass.n; ++e) tile.tables.position[e] = static_cast<uint8_t>(e);
+    RotationTable rotations;
+    if (pass.period != 0) rotations.fill(pass.period);
     for (int64_t t = begin; t < end; ++t) {
         tile.at.find(pass, t * kLanes, lanes);
         tile.load(pass, x);
@@ -306,8 +382,12 @@ BK_HD void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64
             continue;
         }
         tile.transform(pass.n, radices);
-        if (pass.period != 0) tile.rotate(pass);
-        for (int k = 0; k < pass.n; ++k) tile.store(pass, k, tile.value[k], y);
+        if (pass.period != 0) tile.rotate(pass, rotations);
+        const bool is_plain = pass.out_factor == FftFactor::kNone, is_swapped = pass.out_swaps[0] != pass.out_swaps[1];
+        int k = 0;
+        if (pass.out_form == FftForm::kComplex && pass.out == 1 && tile.at.used == kLanes && is_plain)
+            for (; k + kLanes / 2 <= pass.n; k += kLanes / 2) tile.store_square(k, is_swapped, static_cast<R>(pass.scale), y);
+        for (; k < pass.n; ++k) tile.store(pass, k, tile.value[k], y);
     }
 }
 

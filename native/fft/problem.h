@@ -49,6 +49,7 @@ struct FftPass {
     bool in_swaps[2] = {false, false}, out_swaps[2] = {false, false};
     FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
     int64_t padded = 0;              // M of a chirp
+    const void* chirps = nullptr;    // conj(c[j]) in memory, if they have been computed
     int64_t present = INT64_MAX;     // stored values of a fiber: those behind are zero
     double interior = 1;             // a factor of a half fiber's values that have a conjugate in its other half
     const void* spectrum = nullptr;  // a factor of each position

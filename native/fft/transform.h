@@ -30,7 +30,7 @@ struct FftFiber {
     double scale = 1, interior = 1;
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     FftFactor in_factor = FftFactor::kNone, out_factor = FftFactor::kNone;
-    const void* spectrum = nullptr;
+    const void *spectrum = nullptr, *chirps = nullptr;
     bool in_swaps[2] = {false, false}, out_swaps[2] = {false, false};
 
     void set_in(FftPass& pass) const {
@@ -76,6 +76,7 @@ inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
     pass.position = 1;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
+    pass.chirps = of.chirps;
     of.set_in(pass);
     of.set_out(pass);
     for (int a = 0; a < array.rank; ++a)
@@ -91,6 +92,7 @@ inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const F
     pass.length = of.length;
     pass.padded = array.extent[of.axis];
     pass.spectrum = of.spectrum;
+    pass.chirps = of.chirps;
     pass.n = parts.n[number];
     const int64_t in = from[of.axis], out = to[of.axis];
     int64_t before = 1, behind = 1;
@@ -142,7 +144,7 @@ int64_t fft_axis_bytes(const FftArray& array, int axis) {
     const int64_t n = array.extent[axis], complex = 2 * int64_t{sizeof(R)};
     if (n == 0) return 0;
     if (!is_chirped(n)) return n <= fft_most_values<R>() ? 0 : array.count() * complex;
-    return (2 * (array.count() / n) + 1) * smooth_length(2 * n - 1) * complex;
+    return ((2 * (array.count() / n) + 1) * smooth_length(2 * n - 1) + n) * complex;
 }
 
 // Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then fibers,
@@ -180,6 +182,15 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     char* spectrum = static_cast<char*>(scratch);
     char* first = spectrum + m * 2 * int64_t{sizeof(R)};
     char* second = first + longer.count() * 2 * int64_t{sizeof(R)};
+    char* chirps = second + longer.count() * 2 * int64_t{sizeof(R)};
+
+    FftPass fill;  // transforms of one value each
+    fill.length = n;
+    fill.padded = m;
+    fill.in_factor = FftFactor::kFilter;
+    fill.axes = 1;
+    fill.axis[0] = {n, 0, 1, 1, 0};
+    BK_TRY(fft_pass<R>(fill, nullptr, chirps, launch));
 
     FftArray filter;
     filter.extent[0] = m;
@@ -191,6 +202,7 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
 
     fiber = of;  // of x c, with zeros behind
+    fiber.chirps = chirps;
     fiber.scale = 1;
     fiber.in_factor = FftFactor::kChirp;
     fiber.out_form = FftForm::kComplex;
@@ -201,6 +213,7 @@ Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, voi
     dense_strides(longer, back.in);
     std::copy(array.out, array.out + kMaxRank, back.out);
     fiber = of;
+    fiber.chirps = chirps;
     fiber.present = INT64_MAX;
     fiber.scale = of.scale;
     fiber.in_form = FftForm::kComplex;

@@ -225,7 +225,7 @@ public:
                     is_given ? g_.row_of(g_.arrays.indices, p.indices, chunk.at, oa, ob) + range.first * step
                              : winners_.find(chunk.at, oa, ob, range);
                 for (int32_t i = 0; i < range.count; ++i) {
-                    const uint64_t cell = static_cast<uint64_t>(numbers[i * step] - base);
+                    const uint64_t cell = static_cast<uint64_t>(numbers[i * step]) - static_cast<uint64_t>(base);  // any number
                     if (cell >= cells) continue;
                     const C gradient = widen(dy[i * of_dy]);
                     const bool is_reversed = rule_.is_absolute && is_negative(chunk, static_cast<int64_t>(cell) * of_x);

@@ -75,8 +75,8 @@ class Problem:
 class Expected:
     """The expected values of one output, and the sizes that its error bound depends on.
 
-    value      of the output's shape: float64 or longdouble, or integers, which are compared exactly; for integers that
-               are rounded from `count` operations of f32 no larger than `magnitude`, the value before it is rounded
+    value      of the output's shape: float64 or longdouble, or integers, which are compared exactly; of class "rounded"
+               for integers the value before it is rounded
     op         the key of oracle.ULPS, which has the bounds of the class "ulp"; without an entry the function is an
                ordinary one. For a gradient of class "pointwise" the function, whose entry may allow approximations
     count      pointwise: roundings before the last; sums: number of summands (scalar or per element)

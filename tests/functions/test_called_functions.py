@@ -43,6 +43,7 @@ QUANTIZING = {
 }  # fmt: skip
 QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "pool"}
 QUANTIZING |= {"selective_state_update"}  # tests/ssm
+QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "fft"}  # tests/fft
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.

@@ -41,6 +41,10 @@ def draw_host(rng, row) -> tuple[dict, dict]:
             host[p.name] = list(shape)
         elif p.name == "repeats":
             repeats = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
+    for name in [p.name for p in row.problem if p.name in ("fourier_axes", "starts", "shift_amt")]:
+        host[name] = [int(rng.integers(0, 2 if name == "fourier_axes" else 4)) for _ in shape]
+    if any(p.name == "stride" and p.direction == "host" for p in row.problem):  # row-major ones
+        host["stride"] = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
     # axes along which outputs have stride 0

@@ -70,6 +70,7 @@ SHAPES = {
                          "weight_zero": (5,), "bias": (5,)},
     "integer_product": {"a": (3, 4), "b": (4, 5), "a_scale": (3,), "b_scale": (5,), "y_scale": (1,), "a_zero": (1,),
                         "b_zero": (5,), "y_zero": (1,)},
+    "fourier": {"x": (3, 4)}, "cosine": {"x": (3, 4)}, "fourier_convolution": {"x": (3, 4), "w": (2, 3)},
     "convolution": {"x": (2, 4, 5, 6), "weight": (6, 4, 3, 2), "bias": (6,), "scale": (6,), "dy": (2, 6, 3, 5)},
     "rope": {"x": (2, 3, 4), "dy": (2, 3, 4)},
     "rope_apply": {"x": (2, 3, 4), "dy": (2, 3, 4), "cos": (3, 2), "sin": (3, 2)},
@@ -250,6 +251,7 @@ NAMED = {  # shapes, and the numbers that follow from no shape
             {"kernel_size": [2, 2]},
         ),
     ),
+    "fft_cosine": ({}, {"kind": 2}),
     "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
     "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"crop": [1, 2, 3, 4]}),
     "planes_to_pixels": ({"y": (2, 3, 4, 5), "mean": (3,), "std": (3,)}, {}),
@@ -390,6 +392,8 @@ def array_of(spec, position, rng):
         if argument.name.endswith("probs"):
             made /= made.sum(-1, keepdims=True)
         return np.asarray(made.cumsum(-1) if argument.name == "cdf" else made, dtype)
+    if dtype.kind == "c":
+        return (rng.random((*shape, 2)) * (high - low) + low).view(dtype)[..., 0]
     if dtype.kind == "b" and argument.name == "mask":
         if "log" in spec.name:  # a masked element has a logarithm of -inf
             return np.ones(shape, dtype)
@@ -403,7 +407,7 @@ def array_of(spec, position, rng):
 def dtype_of(spec, slot):
     if slot in ("T", "T.compute"):
         offered = [d for row in spec.rows for d in row.slots.get("T", ())]
-        chosen = next((d for d in ("f64", "f16", "i32", "bool", "i8", "u8") if d in offered), "f64")
+        chosen = next((d for d in ("f64", "f16", "i32", "bool", "i8", "u8", "c64") if d in offered), "f64")
         if offered and offered[0].startswith("fp8"):
             chosen = offered[0]
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)

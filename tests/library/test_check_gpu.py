@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from baracuda._library.op_table import ops, rows
-from conftest import one_a_row
 from harness import ROOT
+from harness.selection import one_a_row
 
 pytestmark = pytest.mark.unsanitized("no library is called")
 

@@ -42,6 +42,9 @@ UNUSED = {
     r"argsort_.*_big|attention_paged_latent_.*|attention_paged_quantized_(f16|bf16)_i8|paged_kv_append_quantized_.*_i8",
     # Plans of products with GGUF blocks choose these by format; tests/quantize/test_mmvq_plans.py runs them.
     r"mmvq_.*",
+    # The functions of baracuda.fft launch the first two; FftShiftNdPlan has shifts of one axis, too, and the functions
+    # scale in the transform itself.
+    r"fft_(cosine|convolve)_.*|i?fftshift_(4|8|16)|scale_inplace_.*",
     # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
     r"loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*",

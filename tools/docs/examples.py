@@ -85,6 +85,11 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
             },
         )
     found |= _ranks_of_convolution()
+    found |= {f"{name}_{size}": ("fftshift_nd_4", {}) for name in ("fftshift", "ifftshift") for size in (4, 8, 16)}
+    found |= {
+        f"fftshift_nd_{n}": ("fftshift_nd_4", {"np.float32": OF_WIDTH[n][0], "bk.f32": OF_WIDTH[n][1]}) for n in (8, 16)
+    }
+    found["scale_real"] = "scale", {}
     for width, (dtype, element) in OF_WIDTH.items():
         for name in ("contiguize_b{}", "write_slice_b{}", "write_slice_b{}_doff"):
             found[name.format(width)] = name.format(4), {"np.float32": dtype, "bk.f32": element}

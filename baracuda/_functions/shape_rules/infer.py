@@ -31,11 +31,9 @@ from baracuda._functions.shape_rules import (
     accumulated,
     attention,
     bags,
-    blocks,
     convolution,
     copies,
     experts,
-    float_codes,
     fourier,
     gemm,
     indexing,
@@ -44,7 +42,6 @@ from baracuda._functions.shape_rules import (
     normalization,
     ordering,
     pooling,
-    quantizing,
     random,
     recurrent,
     reductions,
@@ -55,6 +52,7 @@ from baracuda._functions.shape_rules import (
 )
 from baracuda._functions.shape_rules.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous, member
 from baracuda._functions.shape_rules.image import deform, pixels, regions, resample
+from baracuda._functions.shape_rules.quantize import blocks, float_codes, quantizing
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._library.op_table import Row
 from baracuda.descriptor import MAX_RANK

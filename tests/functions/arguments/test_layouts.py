@@ -47,7 +47,8 @@ def laid(layout, array):
 def agree(got, want):
     bound = 1e-12 if want.dtype == np.float64 else 2e-3
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
-    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=bound, atol=bound)
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=bound, atol=bound)
 
 
 @pytest.mark.parametrize("name", [name for name in dir(functions) if name not in PARTS])

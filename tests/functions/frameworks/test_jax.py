@@ -315,6 +315,7 @@ def test_errors_and_names():
         == {
             *specs(),
             "concatenate",
+            "fft",
             "split",
             "stack",
             *bj._attention.NAMES,

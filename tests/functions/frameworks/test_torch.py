@@ -114,7 +114,7 @@ def known_to(name):
 
 def differentiated(name, arguments, known):
     for argument, value in zip(specs()[name].positional, arguments):
-        if isinstance(value, torch.Tensor) and value.is_floating_point():
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
             value.requires_grad_(argument.name in known)
 
 
@@ -358,6 +358,7 @@ def test_errors_and_names():
         *bt._quantize.NAMES,
         *bt._convolution.NAMES,
         *bt.deform_calls.NAMES,
+        "fft",
         "register",
     }
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
@@ -371,7 +372,7 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES, *bt._pool.NAMES}
+composed = {"fft", "register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES, *bt._pool.NAMES}
 composed |= {*bt._quantize.NAMES, *bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """

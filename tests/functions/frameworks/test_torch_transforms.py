@@ -60,14 +60,14 @@ def test_optional_arguments_left_out(name):
     for module in (torch.ops.baracuda, bt):
         values = [value.clone() if isinstance(value, torch.Tensor) else value for value in arguments[: len(needed)]]
         for argument, value in zip(needed, values):
-            if isinstance(value, torch.Tensor) and value.is_floating_point():
+            if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
                 value.requires_grad_(argument.name in known_to(name))
         given = {number: numbers[number] for number in ("dtype", *SHAPING.get(name, ())) if number in numbers}
         results = listed(getattr(module, name)(*values, **given))
         recorded = [each for each in results if each.requires_grad]
         assert bool(recorded) == any(isinstance(v, torch.Tensor) and v.requires_grad for v in values)
         if recorded:
-            recorded[0].sum().backward()
+            torch.real(recorded[0]).sum().backward()
         found[module] = [*results, *[v.grad for v in values if isinstance(v, torch.Tensor) and v.requires_grad]]
     if name == "masked_select":  # elements behind the last chosen one are not compared
         found = {
@@ -112,7 +112,7 @@ def test_forward_mode(name):
     if name.startswith("rope_apply"):
         arguments = [argument.double() for argument in arguments]
     at = [k for k, (a, v) in enumerate(zip(specs()[name].positional, arguments))
-          if a.name in known and isinstance(v, torch.Tensor) and v.is_floating_point()]  # fmt: skip
+          if a.name in known and isinstance(v, torch.Tensor) and (v.is_floating_point() or v.is_complex())]  # fmt: skip
 
     def function(*values):
         mixed = list(arguments)
@@ -132,10 +132,12 @@ def test_forward_mode(name):
     again, pull = vjp(function, *primals)
     assert torch.equal(result, again)
     dy = torch.rand(result.shape, dtype=result.dtype, generator=rng)
-    wanted = sum((g * t).sum() for g, t in zip(pull(dy), tangents))
-    tolerance = 1e-9 if result.dtype is torch.float64 else 1e-4
+    wanted = sum(torch.real(g.conj() * t).sum() for g, t in zip(pull(dy), tangents))
+    tolerance = 1e-9 if result.dtype in (torch.float64, torch.complex128) else 1e-4
     limits = {"rtol": tolerance, "atol": tolerance, "check_dtype": False}
-    torch.testing.assert_close((dy * tangent).sum(), wanted, equal_nan=True, **limits)  # NaN: unalignable CTC
+    torch.testing.assert_close(
+        torch.real(dy.conj() * tangent).sum(), wanted, equal_nan=True, **limits
+    )  # NaN: unalignable CTC
 
 
 X = torch.rand(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) + 0.25

@@ -13,14 +13,14 @@ print(bk.fft.fftshift(bk.fft.fftfreq(5)))
 # %% Axes, lengths and signs in one call
 print(bk.fft_c2c(x, lengths=(6,), axes=(0,), inverse=True, normalization=2))
 
-# %% Plan: Fft
+# %% Plan of rows
 plan = bk.FftPlan.select(None, bk.FftDescriptor(4, 1, element=bk.c32))
 x = bk.upload(x.reshape(1, 4))
 y = bk.empty((1, 4), bk.c32)
 plan.run(None, bk.workspace(plan), bk.FftArgs(x=x, y=y))
 print(bk.download(y))
 
-# %% Plan: FftNd, in place
+# %% Plan of arrays, in place
 plan = bk.FftNdPlan.select(None, bk.FftNdDescriptor((2, 2), 1, inverse=True, element=bk.c32))
 image = bk.upload(np.ones((1, 2, 2), np.complex64))
 plan.run(None, bk.workspace(plan), bk.FftNdArgs(x=image, y=image))
