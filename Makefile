@@ -240,6 +240,8 @@ CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BU
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
                  $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) \
                  $(if $(filter native/quantize/instances/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/products.o) \
+                 $(if $(filter native/linalg/spectral/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/spectral.o) \
+                 $(if $(filter native/linalg/units/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/linalg.o) \
                  $(if $(filter native/conv/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/conv.o) \
                  $(if $(filter native/fft/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/fft.o) $(OUT)/fibers/obj/core/abi/library.o
 CUDA_OBJECTS := $(UNITS:%=$(GLUE)/cuda/obj/gen/%.o) $(NATIVE_CU:native/%.cu=$(BUILD)/cuda/obj/%.o) $(OUT)/cuda/obj/core/abi/library.o

@@ -93,6 +93,7 @@ from baracuda.kinds import (
     ImageKind,
     IndexingKind,
     LayoutSku,
+    LinalgKind,
     LossKind,
     LossReduction,
     MathPrecision,
@@ -138,6 +139,7 @@ from baracuda.tensor import TensorMut, TensorRef, contiguous_stride, tensor
 if TYPE_CHECKING:
     from baracuda import distributed as distributed
     from baracuda import fp8 as fp8
+    from baracuda import linalg as linalg
     from baracuda import optim as optim
     from baracuda import random as random
     from baracuda._arrays.frameworks import set_allocator as set_allocator
@@ -214,7 +216,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = ("distributed", "fft", "fp8", "optim", "random")  # that are attributes, as in NumPy
+_MODULES = ("distributed", "fft", "fp8", "linalg", "optim", "random")  # that are attributes, as in NumPy
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
@@ -285,6 +287,7 @@ __all__ = [
     "InvalidProblemError",
     "KernelSku",
     "LayoutSku",
+    "LinalgKind",
     "Library",
     "LibraryNotFoundError",
     "LossKind",

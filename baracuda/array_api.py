@@ -77,6 +77,7 @@ from baracuda._promotion import promoted as _promoted
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.linalg import standard as linalg  # noqa: F401
 from baracuda.search import results as _sets
 
 __array_api_version__ = "2024.12"
@@ -529,49 +530,6 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
         raise InvalidProblemError(f"x1 has {extents[0]} elements along axis {axis} and x2 {extents[1]}")
     products = multiply(x1, x2)
     return _as(bk.sum(_wide(products, None)[0], axis=axis), _element(products))
-
-
-class linalg:
-    """The part of the linalg extension that these functions can make."""
-
-    matmul, matrix_transpose = staticmethod(matmul), staticmethod(np.matrix_transpose)
-    tensordot, vecdot = staticmethod(tensordot), staticmethod(vecdot)
-
-    @staticmethod
-    def outer(x1: Array, x2: Array, /) -> Array:
-        return multiply(x1.reshape(-1, 1), x2.reshape(1, -1))
-
-    @staticmethod
-    def diagonal(x: Array, /, *, offset: int = 0) -> Array:
-        return x.diagonal(offset, -2, -1)
-
-    @staticmethod
-    def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
-        return sum(x.diagonal(offset, -2, -1), axis=-1, dtype=dtype)
-
-    @staticmethod
-    def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: Flag = False, ord: float = 2) -> Array:
-        if ord == math.inf and not math.prod([x.shape[a] for a in axes_of("axis", axis, x.shape)]):
-            return bk.sum(x, axis=axis, keepdims=keepdims)  # an empty sum is 0
-        if ord in (math.inf, -math.inf):
-            return (bk.max if ord > 0 else bk.min)(bk.abs(x), axis=axis, keepdims=keepdims)
-        if ord == 0:
-            return bk.cast(bk.count_nonzero(x, axis=axis, keepdims=keepdims), _element(x))
-        if ord < 0:
-            powers = bk.sum(bk.pow(bk.abs(x), float(ord)), axis=axis, keepdims=keepdims)
-            return bk.pow(powers, 1 / ord)
-        return bk.norm_p(x, float(ord), axis=axis, keepdims=keepdims)
-
-    @staticmethod
-    def matrix_norm(x: Array, /, *, keepdims: Flag = False, ord: Any = "fro") -> Array:
-        if ord == "fro":
-            return bk.norm2(x, axis=(-2, -1), keepdims=keepdims)
-        if ord not in (1, -1, math.inf, -math.inf):
-            raise UnsupportedError(f"ord is {ord!r}, must be 'fro', 1, -1, inf or -inf")
-        along, across = (-2, -1) if ord in (1, -1) else (-1, -2)
-        sums = bk.sum(bk.abs(x), axis=along, keepdims=True)
-        found = (bk.max if ord > 0 else bk.min)(sums, axis=across, keepdims=True)
-        return found if keepdims else found.reshape(x.shape[:-2])
 
 
 def __dir__() -> list[str]:

@@ -107,7 +107,8 @@ class CheckError(BaracudaError, ValueError):
     default_status = Status.INVALID_PROBLEM
 
     def __init__(self, operand: str, position: tuple[int, ...], value: float, what: str) -> None:
-        super().__init__(f"{operand}[{', '.join(map(str, position))}] is {value}, {what}".removesuffix(", "))
+        at = f"[{', '.join(map(str, position))}]" if position else ""
+        super().__init__(f"{operand}{at} is {value}, {what}".removesuffix(", "))
         self.operand = operand
         self.position = position
         self.value = value

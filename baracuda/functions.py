@@ -462,4 +462,5 @@ _SHAPES = {
     "the last run is 0; how many runs there are is known on the device alone.",
     "unique": "values, first and counts are (max_unique,), inverse has the shape of x. What is behind the last element "
     "is 0; how many there are is known on the device alone.",
+    "matrices": "Leading axes are batches, which broadcast.",
 }

@@ -20,6 +20,7 @@ from baracuda.images.kinds import ImageKind as ImageKind
 from baracuda.images.kinds import ResampleMode as ResampleMode
 from baracuda.images.kinds import SampleMode as SampleMode
 from baracuda.images.kinds import SamplePadding as SamplePadding
+from baracuda.linalg.kinds import LinalgKind as LinalgKind
 from baracuda.pool.kinds import PoolKind as PoolKind
 from baracuda.pool.kinds import PoolMode as PoolMode
 from baracuda.quantize.kinds import CodeBook as CodeBook

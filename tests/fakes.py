@@ -284,6 +284,11 @@ EXAMPLES = {
     **dict.fromkeys(("MoePermuteBackward", "MoeCombine"), (6, 2, 12, 8)),
     **dict.fromkeys(("Fft", "Rfft", "Irfft"), (12, 3)), **dict.fromkeys(("FftNd", "RfftNd", "IrfftNd"), ((4, 6), 3)),
     "FftShiftNd": (SHAPE, (1,)),
+    "Eigh": (5, 2), "Eig": (5, 2), **dict.fromkeys(("Svd", "Pinv", "Polar"), (6, 4, 2)),
+    "Cholesky": (5, 2), "Inverse": (5, 2), "Solve": (5, 3, 2), "LstSq": (6, 4, 3, 2), "BatchedOrmqr": (2, 6, 4, 3),
+    **dict.fromkeys(("Lu", "Qr", "BatchedQr"), (6, 4, 2)), "BatchedOrmqrWyBuildT": (2, 9, 7, 3, 3),
+    "BatchedOrmqrWyExtractV": (2, 9, 7, 4, 3, 4), "BatchedQrMaterializeR": (2, 5, 4, 3),
+    "BatchedQrMaterializeIdentity": (2, 5),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{reduction}": (6, 5, 4)

@@ -318,6 +318,13 @@ def fourier(e, f):
     return (12 + 6 * np.log2(np.maximum(e.count, 1))) * f.u * e.magnitude + f.tiny * (e.magnitude > 0)
 
 
+@bound
+def spectral(e, f):
+    """Values and vectors of a matrix of `count` rows and columns by reflectors and rotations: the backward error is a
+    small multiple of count eps |A|, with `magnitude` how far a change of A by its own norm would move the result."""
+    return 8 * (e.count + 4) * f.u * e.magnitude
+
+
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
     f = format_of(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -375,6 +382,8 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
     assert got.shape == ref.shape, f"{name}: shape {got.shape}, expected {ref.shape}"
     if dtype in COMPLEX and tolerance == "exact":
         return report(name, got, ref, encode(got, dtype) == encode(ref, dtype), dtype, "not the reference, bit by bit")
+    if tolerance == "spectral":
+        return report(name, got, ref, is_spectral(got, dtype, expected), dtype, "outside 'spectral' of the reference")
     if tolerance == "fourier":
         return report(name, got, ref, is_transform(got, dtype, expected), dtype, "outside 'fourier' of the reference")
     if not is_float(dtype):
@@ -410,6 +419,17 @@ def is_transform(got, dtype: str, expected) -> np.ndarray:
         error = CLASSES["fourier"](expected, format_of(real)) + UNIT_ROUNDOFF[real] * np.abs(ref)
         is_near: np.ndarray = np.abs(got - ref) <= error
     return np.where(np.isfinite(np.asarray(expected.magnitude)), is_near, ~np.isfinite(got) | (dtype == real))
+
+
+def is_spectral(got, dtype: str, expected) -> np.ndarray:
+    """Whether each number, real or complex, is within the bound. NaN matches NaN. The reference has an error too."""
+    real = {"c32": "f32", "c64": "f64"}.get(dtype, dtype)
+    ref, magnitude = np.asarray(expected.value), np.asarray(expected.magnitude)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = CLASSES["spectral"](expected, format_of(real)) * (2 if real == "f64" else 1)
+        error = error + UNIT_ROUNDOFF[real] * np.abs(ref)
+        is_near: np.ndarray = np.abs(got - ref) <= error + SMALLEST[real] * (magnitude > 0)
+    return np.where(np.isnan(ref), np.isnan(got), is_near | (got == ref))
 
 
 def check_bits(name: str, bits: np.ndarray, expected: np.ndarray, dtype: str) -> None:

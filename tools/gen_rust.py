@@ -58,9 +58,9 @@ use std::os::raw::{c_char, c_void};
 
 def rust_type(c: str) -> str:
     """A C type of the header: a scalar, a pointer to one, or an array of pointers."""
-    const, name, pointer, array = re.fullmatch(r"(const )?(\w+)(\*?)( const\*)?", c.strip()).groups()
+    const, name, pointer, array = re.fullmatch(r"(const )?(\w+)(\*?)( const\*|\*)?", c.strip()).groups()
     one = f"*{'const' if const else 'mut'} {TYPES[name]}" if pointer else TYPES[name]
-    return f"*const {one}" if array else one
+    return f"*{'const' if 'const' in array else 'mut'} {one}" if array else one
 
 
 def function(result: str, name: str, params: str) -> str:

@@ -190,7 +190,7 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
     )
     if "," not in whole and isinstance(extents := getattr(plan.descriptor, whole, None), tuple):
         return extents, whole
-    words = [plan.names.get(word, word) for word in re.sub(r" by \w+", "", expression).split(", ")]
+    words = [plan.names.get(word, word) for word in re.sub(r" (by|at) stride_\w+| by \w+", "", expression).split(", ")]
     label = f"({', '.join(words)}{',' if len(words) == 1 else ''})"
     return tuple([int(word) if word.isdigit() else getattr(plan.descriptor, word) for word in words]), label
 

@@ -24,6 +24,7 @@ Views = Mapping[str, "TensorRef | None"]  # operands by their C names
 Names = Mapping[str, str]  # C's -> those that the caller knows
 
 _NAN = ("ignore", "raise")
+_FAILURES = "info"  # the result with a number for each matrix, 0 where nothing failed
 _CAPTURES = 0  # cudaStreamCaptureStatusNone
 
 
@@ -67,8 +68,8 @@ def watched_call(function: Any, row: Row, views: Views, names: Names, stream: in
 @contextlib.contextmanager
 def checked(*, nan: str = "ignore") -> Iterator[None]:
     """Within the context, functions and plans of all threads check their operands: indices are in range, ids and
-    offsets are sorted if the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
-    position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
+    offsets are sorted if the op needs it, no matrix is singular or not positive definite (`info`), and with
+    `nan="raise"` no result is NaN. CheckError names operand, position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
     """
     if nan not in _NAN:
         raise InvalidProblemError(f"nan is {nan!r}, must be one of {', '.join(_NAN)}")
@@ -98,7 +99,11 @@ class Checks(Watcher):
                 _check_index(names.get(name, name), fact, download(view, stream=stream), numbers)
 
     def after(self, row: Row, views: Views, names: Names, stream: int) -> None:
-        """Check the results for NaN."""
+        """Check that no matrix failed, and the results for NaN."""
+        for param in row.pointers:
+            view = views.get(param.name) if param.name == _FAILURES and param.is_output else None
+            if view is not None and not _is_capturing(view, stream):
+                _check_failures(names.get(param.name, param.name), download(view, stream=stream))
         if not self.refuses_nan:
             return
         for param in row.pointers:
@@ -127,6 +132,11 @@ def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: 
     if fact.is_sorted and len(descents := np.argwhere(values[1:] < values[:-1])):
         position = descents[0] + 1
         _refuse(name, values, position, f"must not be below {values[tuple(position - 1)]}, which stands before it")
+
+
+def _check_failures(name: str, values: np.ndarray[Any, Any]) -> None:
+    if len(failed := np.argwhere(values)):
+        _refuse(name, values, failed[0], "must be 0: this matrix is singular, or not positive definite")
 
 
 def _refuse(name: str, values: np.ndarray[Any, Any], position: np.ndarray[Any, Any], what: str) -> None:

@@ -81,6 +81,8 @@ PLAN_ONLY = (
     "unique_rows",
     "topk_{T}",  # the functions use the rows along an axis
     "topk_backward_{T}",
+    "batched_ormqr",  # linalg_ormqr and others take any layout
+    "batched_qr_materialize",
     "concat_",  # any number of arrays: baracuda.concatenation
     "mmvq",  # quantized_matmul takes any format, dtype and number of rows
     "dequantize_{F}",  # dequantize_blocks takes any format and dtype

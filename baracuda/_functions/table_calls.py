@@ -137,6 +137,8 @@ def _shape_rule(row: Row, arrays: Sequence[Argument]) -> str:
     """The rule of a function with these arrays; other inputs that C can do without are none of it."""
     taken = {array.pointer for array in arrays}
     names = {param.name for param in row.params if param.direction != "in?" or param.name in taken}
+    if row.family == "linalg":
+        return "matrices"
     if row.family == "pool":
         return "unpooled" if "unpool" in row.name else "pooled" if "steps" in names else "pooled_to_size"
     if row.accumulates and any(param.role == "axis" for param in row.params):

@@ -32,6 +32,11 @@ OPS = {
     ),
     "embeddings.rows": ("Embedding EmbeddingBackward EmbeddingRenorm EmbeddingDenseBackward EmbeddingSparseBackward"),
     "fft.plans": "Fft FftNd FftShiftNd Irfft IrfftNd Rfft RfftNd",
+    "linalg.spectral_plans": "Eig Eigh Pinv Polar Svd",
+    "linalg.plans": (
+        "BatchedOrmqr BatchedOrmqrWyBuildT BatchedOrmqrWyExtractV BatchedQr BatchedQrMaterializeIdentity "
+        "BatchedQrMaterializeR Cholesky Inverse LstSq Lu Qr Solve"
+    ),
     "gemm.dense": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm.grouped": "GroupedGemm GroupedGemmBackward",
     "gemm.pointers": "GemmPointers GroupedGemmPointers",

@@ -240,6 +240,17 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "RFFT_ND": "transforms of real arrays behind a batch, to a half of the last axis",
         "IRFFT_ND": "inverses of RFFT_ND", "FFT_SHIFT_ND": "the zero frequency in the middle of axes",
     },
+    "LinalgKind": {
+        "CHOLESKY": "factors of Hermitian positive definite matrices", "LU": "LU with partial pivoting, packed",
+        "QR": "QR as matrices", "BATCHED_QR": "QR, packed as reflectors", "SOLVE": "solutions by LU",
+        "INVERSE": "inverses by LU", "LST_SQ": "least squares of any rank", "BATCHED_ORMQR": "products with reflectors",
+        "BATCHED_ORMQR_WY_BUILD_T": "triangles of blocks of reflectors",
+        "BATCHED_ORMQR_WY_EXTRACT_V": "vectors of reflectors",
+        "BATCHED_QR_MATERIALIZE_R": "upper triangles of packed factors",
+        "BATCHED_QR_MATERIALIZE_IDENTITY": "identities",
+        "EIGH": "eigenvalues of Hermitian matrices", "EIG": "eigenvalues of square matrices", "SVD": "singular values",
+        "PINV": "pseudoinverses and ranks", "POLAR": "polar decompositions",
+    },
     "ConvKind": {
         "DEPTHWISE_CONV_2D": "groups of one channel", "UNFOLD": "windows as columns",
         "FOLD": "the sum of columns over the windows of an image",

@@ -209,7 +209,8 @@ def _gradients(
 
     def called(each: Spec | CompositeGradient, wanted: Sequence[bool] | None) -> Any:
         if isinstance(each, CompositeGradient) and each.is_complex:
-            return jnp.conj(each.of(_call_by_name, {**values, "dy": jnp.conj(values["dy"])}))
+            conjugates = {name: jnp.conj(values[name]) for name in each.incoming}
+            return jnp.conj(each.of(_call_by_name, {**values, **conjugates}))
         if isinstance(each, CompositeGradient):
             return each.of(_call_by_name, values)
         arrays = {a.name: values.get(a.name) for a in each.arrays}

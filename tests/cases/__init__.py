@@ -15,7 +15,8 @@ MODULES = [importlib.import_module(module.name) for module in pkgutil.walk_packa
 BYTES = {"fp8e4m3", "fp8e5m2", "i8", "u8", "bool"}  # which no address misaligns
 # Families whose calls with a misaligned pointer, a NULL for a required one or a negative extent follow from their rows.
 FOLLOWING = (
-    *("conv", "fft", "image", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm", "topk"),
+    *("conv", "fft", "image", "linalg", "moe", "pool", "quantize", "recurrent", "sampling", "search", "sort", "ssm"),
+    "topk",
 )
 FOLLOWING_ROWS = ("quantized_linear", "matmul_integer", "qlinear_matmul")
 

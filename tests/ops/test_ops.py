@@ -129,7 +129,7 @@ def problems_in_place(library, op, case):
     """Pairs (name, workspace)."""
     row, slots = OPS[op]
     names = dict.fromkeys((case.plain, case.large_of(slots)))
-    if row.family not in OF_ROWS:
+    if row.family not in OF_ROWS and not row.workspace.startswith("needed: "):
         return [(name, None) for name in names]
     names |= dict.fromkeys(name for name in ("long", "longest") if name in case.problems)
     made = {name: case.problems[name](Draw(slots, name)) for name in names}

@@ -27,6 +27,7 @@ TITLES = {
     "gemm": "Matrix products",
     "image": "Image",
     "indexing": "Indexing",
+    "linalg": "Linear algebra",
     "loss": "Losses",
     "moe": "Mixtures of experts",
     "pool": "Pooling",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.gradients import fourier
+from baracuda._functions.gradients import fourier, linear_algebra, spectral
 from baracuda._functions.spec import specs
 from baracuda.dtypes import ElementKind
 
@@ -252,8 +252,24 @@ def _of_sort(call: Call, given: Given) -> Any:
     return call("scatter", indices, dy, dy.shape[axis], axis=axis)
 
 
+# --- eigenvalues and singular values ----------------------------------------------------------------------------------
+
+
+def spectral_gradients() -> dict[str, CompositeGradient]:
+    def of(gradient: Callable[[Call, Given], Any], *reads: str, **incoming: int) -> CompositeGradient:
+        return CompositeGradient(gradient, reads, (), ("a",), {"dy": 0, **incoming}, is_complex=True)
+
+    return {
+        "linalg_eigh": of(spectral.of_eigh, "w", "v", dv=1), "linalg_eigvalsh": of(spectral.of_eigvalsh, "a"),
+        "linalg_eig": of(spectral.of_eig, "a", "w", "v", dv=1), "linalg_eigvals": of(spectral.of_eigvals, "a"),
+        "linalg_svd": of(spectral.of_svd, "u", "s", "vh", ds=1, dvh=2),
+        "linalg_svdvals": of(spectral.of_svdvals, "a"), "linalg_pinv": of(spectral.of_pinv, "a", "y"),
+    }  # fmt: skip
+
+
 # Functions whose composite gradient takes several incoming gradients or gives several.
 JOINT = {
+    **spectral_gradients(),
     **{f"{statistic}_mean": _of_moments(statistic) for statistic in ("var", "std")},
     **dict.fromkeys(
         ("argmax_with_value", "argmin_with_value", "kthvalue", "median", "nanmedian", "mode"),
@@ -268,6 +284,16 @@ JOINT = {
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
+    "linalg_solve": CompositeGradient(linear_algebra.solve, ("a", "x"), ("b",), ("a", "b")),
+    "linalg_inv": CompositeGradient(linear_algebra.inverse, ("x",), outputs=("a",)),
+    "linalg_det": CompositeGradient(linear_algebra.determinant, ("a", "det"), outputs=("a",)),
+    "linalg_slogdet": CompositeGradient(
+        linear_algebra.log_determinant, ("a",), outputs=("a",), incoming={"dlogabsdet": 1}
+    ),
+    "linalg_cholesky": CompositeGradient(linear_algebra.cholesky, ("l",), outputs=("a",)),
+    "linalg_solve_triangular": CompositeGradient(linear_algebra.triangular, ("a", "x"), ("b",), ("a", "b")),
+    "linalg_cholesky_solve": CompositeGradient(linear_algebra.cholesky_solve, ("l", "x"), ("b",), ("l", "b")),
+    "linalg_qr": CompositeGradient(linear_algebra.qr, ("q", "r"), ("a",), ("a",), {"dy": 0, "dr": 1}),
 }  # fmt: skip
 
 

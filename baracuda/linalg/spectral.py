@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Eigenvalues and singular values, and what follows from them: pseudoinverses, ranks, condition numbers, polar factors.
+
+A matrix with NaN or an infinity, and one whose iteration does not converge, gives NaN in its own results; the functions
+with the suffix `_ex` return its `info` besides, and the checking mode raises for it. Vectors have a definite phase:
+their first element whose modulus is within 1/1000 of the largest is real and positive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from baracuda import functions
+from baracuda._arrays.shaping import given_array, reshaped
+from baracuda.errors import InvalidProblemError, naming
+
+Array = Any
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues (..., n), and eigenvectors as columns (..., n, n)."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EighInfo(NamedTuple):
+    """EigResult, and for each matrix 0, n + 1 if it is not finite, or the number of values that did not converge."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+    info: Array
+
+
+class EigInfo(NamedTuple):
+    """Eigenvalues, right and left eigenvectors as columns, and for each matrix 0, n + 1 if it is not finite, or the
+    number of values that did not converge."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+    left_eigenvectors: Array
+    info: Array
+
+
+class SVDResult(NamedTuple):
+    """A = U S Vh, with the values S (..., min(m, n)) in descending order."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+class SVDInfo(NamedTuple):
+    """SVDResult, and for each matrix 0, min(m, n) + 1 if it is not finite, or the number of values that did not
+    converge."""
+
+    U: Array
+    S: Array
+    Vh: Array
+    info: Array
+
+
+class PinvInfo(NamedTuple):
+    """The pseudoinverse, the rank, and for each matrix the info of its singular values."""
+
+    inverse: Array
+    rank: Array
+    info: Array
+
+
+class PolarResult(NamedTuple):
+    """A = U P with a Hermitian P that is not negative."""
+
+    U: Array
+    P: Array
+
+
+def _is_upper(uplo: object) -> bool:
+    if uplo not in ("L", "U"):
+        raise InvalidProblemError(f"UPLO is {uplo!r}, must be 'L' or 'U'")
+    return uplo == "U"
+
+
+@naming("linalg.eigh")
+def eigh(a: Array, /, UPLO: str = "L") -> EigResult:
+    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle
+    UPLO is read.
+
+    The gradient is that of PyTorch: that of the vectors is infinite where eigenvalues are equal.
+    """
+    return EigResult(*functions.linalg_eigh(a, upper=_is_upper(UPLO))[:2])
+
+
+@naming("linalg.eigh_ex")
+def eigh_ex(a: Array, /, UPLO: str = "L") -> EighInfo:
+    """eigh, with the info of each matrix, on the device."""
+    return EighInfo(*functions.linalg_eigh(a, upper=_is_upper(UPLO)))
+
+
+@naming("linalg.eigvalsh")
+def eigvalsh(a: Array, /, UPLO: str = "L") -> Array:
+    """The eigenvalues of Hermitian matrices (..., n, n) in ascending order."""
+    return functions.linalg_eigvalsh(a, upper=_is_upper(UPLO))[0]
+
+
+@naming("linalg.eig")
+def eig(a: Array, /) -> EigResult:
+    """Eigenvalues and eigenvectors of length 1 of square matrices (..., n, n), complex for real matrices too.
+
+    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the
+    first.
+    """
+    return EigResult(*functions.linalg_eig(a)[:2])
+
+
+@naming("linalg.eig_ex")
+def eig_ex(a: Array, /) -> EigInfo:
+    """eig with left eigenvectors, vl^H a = w vl^H, and the info of each matrix, on the device."""
+    return EigInfo(*functions.linalg_eig_left(a))
+
+
+@naming("linalg.eigvals")
+def eigvals(a: Array, /) -> Array:
+    """The eigenvalues of square matrices (..., n, n), complex, ascending by their real parts."""
+    return functions.linalg_eigvals(a)[0]
+
+
+@naming("linalg.svd")
+def svd(a: Array, /, full_matrices: bool = True) -> SVDResult:
+    """Singular values, descending, and vectors of matrices (..., m, n).
+
+    U is (..., m, m) and Vh (..., n, n) with full_matrices, else both have min(m, n) vectors.
+    """
+    return SVDResult(*functions.linalg_svd(a, full_matrices=full_matrices)[:3])
+
+
+@naming("linalg.svd_ex")
+def svd_ex(a: Array, /, full_matrices: bool = True) -> SVDInfo:
+    """svd, with the info of each matrix, on the device."""
+    return SVDInfo(*functions.linalg_svd(a, full_matrices=full_matrices))
+
+
+@naming("linalg.svdvals")
+def svdvals(a: Array, /) -> Array:
+    """The singular values (..., min(m, n)) of matrices (..., m, n) in descending order."""
+    return functions.linalg_svdvals(a)[0]
+
+
+def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
+    """PyTorch's rule: rtol is max(m, n) eps by default, and 0 if only atol is given and positive."""
+    if rtol is None:
+        rtol = 0.0 if atol is not None and atol > 0 else -1.0
+    elif not rtol >= 0:
+        raise InvalidProblemError(f"rtol is {rtol!r}, must be >= 0")
+    if atol is not None and not atol >= 0:
+        raise InvalidProblemError(f"atol is {atol!r}, must be >= 0")
+    return {"rtol": rtol, "atol": atol or 0.0}
+
+
+@naming("linalg.pinv")
+def pinv(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
+    """The pseudoinverses (..., n, m) of matrices (..., m, n).
+
+    Singular values up to max(atol, rtol s[0]) count as 0; rtol is max(m, n) eps unless one of both is given.
+    """
+    return functions.linalg_pinv(a, **_tolerance(rtol, atol))[0]
+
+
+@naming("linalg.pinv_ex")
+def pinv_ex(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> PinvInfo:
+    """pinv, with the rank and the info of each matrix, on the device."""
+    return PinvInfo(*functions.linalg_pinv(a, **_tolerance(rtol, atol)))
+
+
+@naming("linalg.matrix_rank")
+def matrix_rank(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
+    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps
+    unless one of both is given. 0 for a matrix with NaN.
+    """
+    return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))[0]
+
+
+@naming("linalg.cond")
+def cond(a: Array, /, p: float | str | None = None) -> Array:
+    """The condition numbers of matrices: the quotient of the largest and the least singular value for p None and 2, its
+    inverse for -2, else |a|_p |a^-1|_p of square matrices, with the norms of matrix_norm.
+    """
+    if p in (None, 2, -2):
+        s = functions.linalg_svdvals(a)[0]
+        if not s.shape[-1]:
+            raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
+        first, last = s[..., 0], s[..., -1]
+        return functions.div(last, first) if p == -2 else functions.div(first, last)
+    from baracuda.linalg import inv, matrix_norm
+
+    return functions.mul(matrix_norm(a, p), matrix_norm(inv(a), p))
+
+
+@naming("linalg.polar")
+def polar(a: Array, /) -> PolarResult:
+    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m <
+    n, and P (..., n, n) is Hermitian and not negative.
+    """
+    return PolarResult(*functions.linalg_polar(a)[:2])
+
+
+@naming("linalg.orthogonalize")
+def orthogonalize(a: Array, /, *, method: str = "svd", steps: int = 5) -> Array:
+    """The matrices with orthonormal columns, or rows for m < n, that are nearest to matrices (..., m, n).
+
+    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of
+    Muon: singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
+    """
+    if method == "svd":
+        return functions.linalg_polar_unitary(a)[0]
+    if method != "newton_schulz":
+        raise InvalidProblemError(f"method is {method!r}, must be 'svd' or 'newton_schulz'")
+    from baracuda.optim.muon import orthogonalised
+
+    a = given_array(a, "a")
+    shape = tuple(a.shape)
+    if len(shape) < 2:
+        raise InvalidProblemError(f"a has shape {shape}, expected (..., m, n)")
+    return reshaped(orthogonalised(reshaped(a, (-1, *shape[-2:])), steps=steps), shape)

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eigenvalues and eigenvectors of a Hermitian matrix by a team.
+#pragma once
+
+#include "linalg/spectral/tridiagonal.h"
+#include "linalg/spectral/view.h"
+
+namespace bk::linalg::spectral {
+
+// Job of a batch; v.base, the eigenvectors, and info may be NULL. v may be the memory of a.
+template <class E>
+struct HermitianJob {
+    using R = real_t<E>;
+    View<const E> a;
+    View<E> v;
+    R* w;
+    int32_t* info;
+    int n;
+    bool is_upper;
+
+    struct Parts {
+        E* a;
+        int64_t pitch;
+        TridiagonalScratch<E> t;
+        Sweeps<R> sweeps;
+        E* phase;
+        int *order, *shared;
+    };
+    BK_HD static Parts carve(Scratch& scratch, int n, bool wants_vectors) {
+        Parts p;
+        p.pitch = pitch_of<E>(n);
+        p.a = scratch.take<E>(p.pitch * n);
+        p.t = TridiagonalScratch<E>::take(scratch, n);
+        p.sweeps = Sweeps<R>::take(scratch, wants_vectors ? n : 0);
+        p.phase = scratch.take<E>(n);
+        p.order = scratch.take<int>(n);
+        p.shared = scratch.take<int>(2);
+        return p;
+    }
+    static int64_t scratch_bytes(int n, bool wants_vectors) {
+        Scratch scratch(nullptr);
+        carve(scratch, n, wants_vectors);
+        return scratch.bytes();
+    }
+
+    BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
+        Scratch scratch(memory);
+        const Parts p = carve(scratch, n, v.base != nullptr);
+        const R most = load(team, p, item);
+        if (!is_finite(most)) return fail(team, item, n + 1);
+        const R scale = inverse_power(most);
+        for_columns(team, 0, n,
+                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = p.a[i + j * p.pitch] * scale; }); });
+        team.sync();
+        tridiagonalise(team, p.a, p.pitch, n, p.t);
+        const bool wants_vectors = v.base != nullptr;
+        if (wants_vectors) form_product(team, p.a, p.pitch, n, n, n - 1, 1, p.t.tau);
+        const int left =
+            diagonalise<R, E>(team, p.t.d, p.t.e, n, p.sweeps, p.shared, wants_vectors ? p.a : nullptr, p.pitch, n);
+        if (left > 0) return fail(team, item, left);
+        sort_indices(team, p.t.d, n, false, p.order);
+        for_own(team, 0, n, [&](int i) { w[item * n + i] = p.t.d[p.order[i]] / scale; });
+        if (team.rank() == 0 && info != nullptr) info[item] = 0;
+        if (!wants_vectors) return;
+        for_columns(team, 0, n, [&](int j) {
+            const E phase = phase_of(team, p.a + p.order[j] * p.pitch, n);
+            if (team.lane() == 0) p.phase[j] = phase;
+        });
+        team.sync();
+        store_columns(team, v, item, p.a, p.pitch, n, n, p.order, p.phase);
+    }
+
+private:
+    // The whole matrix from one triangle; the largest part of an element, or NaN.
+    BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
+        const E* const from = a.matrix(item);
+        R most = 0;
+        for_elements(team, a.by, n, n, [&](int i, int j) {
+            if (is_upper ? i > j : i < j) return;
+            E x = from[i * a.by.row + j * a.by.column];
+            if (i == j) x = element_of<E>(real(x));
+            const R part = largest_part(x);
+            most = part <= most ? most : part;  // NaN stays
+            if (most != most) most = R(INFINITY);
+            p.a[i + j * p.pitch] = x;
+            p.a[j + i * p.pitch] = conj(x);
+        });
+        return team.largest(most);
+    }
+    BK_LINALG void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
+        const R nan = nan_of<R>();
+        for_own(team, 0, n, [&](int i) { w[item * n + i] = nan; });
+        fill_matrix(team, v, item, n, n, nan_of<E>());
+        if (team.rank() == 0 && info != nullptr) info[item] = why;
+    }
+};
+
+}  // namespace bk::linalg::spectral

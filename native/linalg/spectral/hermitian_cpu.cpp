@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eigenvalues of Hermitian matrices, for each scalar.
+#include "linalg/spectral/hermitian.h"
+#include "linalg/spectral/run_cpu.h"
+
+namespace bk::linalg::spectral {
+
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<float>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<double>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<Complex<float>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<Complex<double>>&);
+
+}  // namespace bk::linalg::spectral

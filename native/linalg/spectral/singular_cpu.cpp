@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Singular values, for each scalar.
+#include "linalg/spectral/run_cpu.h"
+#include "linalg/spectral/singular.h"
+
+namespace bk::linalg::spectral {
+
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const SingularJob<float>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const SingularJob<double>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const SingularJob<Complex<float>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const SingularJob<Complex<double>>&);
+
+}  // namespace bk::linalg::spectral

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread is a team; worker w has the items w, w + workers and so on, and its own slice of the workspace.
+#pragma once
+
+#include "linalg/spectral/team.h"
+
+namespace bk::linalg::spectral {
+
+constexpr int64_t kWorkers = 64;
+
+// Rows that a thread takes together: vectors of 64 bytes, of two for real elements.
+template <class E>
+constexpr int kRowsOfThread = kIsComplex<E> ? 64 / sizeof(E) : 128 / sizeof(E);
+
+struct MatrixTeam {
+    BK_HD static constexpr int rank() { return 0; }
+    BK_HD static constexpr int size() { return 1; }
+    BK_HD static constexpr int lane() { return 0; }
+    BK_HD static constexpr int lanes() { return 1; }
+    BK_HD static constexpr int warp() { return 0; }
+    BK_HD static constexpr int warps() { return 1; }
+    BK_HD void sync() const {}
+    BK_HD void sync_lanes() const {}
+    template <class E>
+    BK_HD E lane_sum(E mine) const {
+        return mine;
+    }
+    template <class E, class Op>
+    BK_HD E lane_reduce(E mine, const Op&) const {
+        return mine;
+    }
+    template <class E>
+    BK_HD E sum(E mine) const {
+        return mine;
+    }
+    template <class R>
+    BK_HD R largest(R mine) const {
+        return mine;
+    }
+};
+
+// Bytes of the workspace that `items` teams with `bytes` of scratch each need.
+inline size_t team_workspace(int64_t items, int64_t, int64_t bytes) {
+    Carver carver;
+    carver.take<char>(times(std::min(items, kWorkers), ceil_div<int64_t>(bytes, 64) * 64));
+    return carver.bytes();
+}
+
+}  // namespace bk::linalg::spectral
