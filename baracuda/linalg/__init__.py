@@ -16,7 +16,9 @@ from typing import Any
 
 # Module -> the public names that it has; each is imported when one of its names is first asked for.
 _MODULES = {
-    "factor": "cholesky cholesky_ex lu_factor lu_factor_ex lu ldl_factor ldl_factor_ex qr householder_product geqrf ormqr",
+    "factor": (
+        "cholesky cholesky_ex lu_factor lu_factor_ex lu ldl_factor ldl_factor_ex qr householder_product geqrf ormqr"
+    ),
     "solvers": (
         "cholesky_solve cholesky_inverse lu_solve ldl_solve solve solve_ex solve_triangular inv inv_ex lstsq "
         "det slogdet tensorsolve tensorinv"

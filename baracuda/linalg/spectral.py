@@ -146,7 +146,7 @@ def svdvals(a: Array, /) -> Array:
     return functions.linalg_svdvals(a)[0]
 
 
-def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
+def _tolerance(rtol: float | None, atol: float | None) -> tuple[float, float]:
     """PyTorch's rule: rtol is max(m, n) eps by default, and 0 if only atol is given and positive."""
     if rtol is None:
         rtol = 0.0 if atol is not None and atol > 0 else -1.0
@@ -154,7 +154,7 @@ def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
         raise InvalidProblemError(f"rtol is {rtol!r}, must be >= 0")
     if atol is not None and not atol >= 0:
         raise InvalidProblemError(f"atol is {atol!r}, must be >= 0")
-    return {"rtol": rtol, "atol": atol or 0.0}
+    return rtol, atol or 0.0
 
 
 @naming("linalg.pinv")
@@ -163,13 +163,15 @@ def pinv(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -
 
     Singular values up to max(atol, rtol s[0]) count as 0; rtol is max(m, n) eps unless one of both is given.
     """
-    return functions.linalg_pinv(a, **_tolerance(rtol, atol))[0]
+    rtol, atol = _tolerance(rtol, atol)
+    return functions.linalg_pinv(a, atol=atol, rtol=rtol)[0]
 
 
 @naming("linalg.pinv_ex")
 def pinv_ex(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> PinvInfo:
     """pinv, with the rank and the info of each matrix, on the device."""
-    return PinvInfo(*functions.linalg_pinv(a, **_tolerance(rtol, atol)))
+    rtol, atol = _tolerance(rtol, atol)
+    return PinvInfo(*functions.linalg_pinv(a, atol=atol, rtol=rtol))
 
 
 @naming("linalg.matrix_rank")
@@ -177,7 +179,8 @@ def matrix_rank(a: Array, /, rtol: float | None = None, *, atol: float | None = 
     """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps
     unless one of both is given. 0 for a matrix with NaN.
     """
-    return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))[0]
+    rtol, atol = _tolerance(rtol, atol)
+    return functions.linalg_matrix_rank(a, atol=atol, rtol=rtol)[0]
 
 
 @naming("linalg.cond")

@@ -8,6 +8,7 @@ copied first.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -140,7 +141,7 @@ def _steps(batch: Shape, view: TensorRef, trailing: int) -> int | None:
     if shape != batch:
         return None
     axes = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
-    for (_, outer), (extent, inner) in zip(axes, axes[1:]):
+    for (_, outer), (extent, inner) in itertools.pairwise(axes):
         if outer != extent * inner:
             return None
     return axes[-1][1]
