@@ -61,10 +61,6 @@ class LinalgCalls:
         self.arrays = arrays
         self.functions: Any = arrays.functions
 
-    def of(self, name: str) -> Any:
-        """A function of another of these classes."""
-        return function_of(self.arrays, name)
-
     def identity_like(self, a: Array) -> Array:
         """The identity of the extent and dtype of a matrix: the product of no reflectors."""
         n = a.shape[-1]

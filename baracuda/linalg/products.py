@@ -27,9 +27,10 @@ def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            found = {k: cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1] for k in range(i, j)}
-            split[i, j] = min(found, key=lambda k: found[k])
-            cost[i, j] = found[split[i, j]]
+            for k in range(i, j):
+                found = cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1]
+                if k == i or found < cost[i, j]:
+                    split[i, j], cost[i, j] = k, found
     return split
 
 
@@ -91,7 +92,7 @@ class Products(LinalgCalls):
             raise InvalidProblemError(f"a has shape {shape}, must be square matrices")
         if n == 0:
             return self.arrays.broadcast(self.identity_like(a), shape)
-        square, power = (self.of("inv")(a) if n < 0 else a), None
+        square, power = (self.functions.linalg_inv(a)[0] if n < 0 else a), None
         n = abs(n)
         while n:
             if n & 1:
@@ -190,7 +191,7 @@ class Products(LinalgCalls):
             sums = f.sum(f.abs(self._moduli(a)), axis=along, keepdims=True)
             found = (f.max if ord > 0 else f.min)(sums, axis=(across, along))
         elif ord in (2, -2, "nuc"):
-            values = self.of("svdvals")(a)
+            values = f.linalg_svdvals(a)[0]
             found = (f.sum if ord == "nuc" else f.max if ord > 0 else f.min)(values, axis=-1)
         else:
             raise InvalidProblemError(f"ord is {ord!r}, must be 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from baracuda.errors import InvalidProblemError
 from baracuda.linalg.arrays import Array, LinalgCalls
+from baracuda.linalg.products import Products
 
 
 class EigResult(NamedTuple):
@@ -172,7 +173,7 @@ class Spectra(LinalgCalls):
                 raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
             first, last = s[..., 0], s[..., -1]
             return f.div(last, first) if p == -2 else f.div(first, last)
-        norm, (inverse, info) = self.of("matrix_norm"), f.linalg_inv(a)
+        norm, (inverse, info) = Products(self.arrays).matrix_norm, f.linalg_inv(a)
         product = f.mul(norm(a, p), norm(inverse, p))
         return f.where(f.ne(info, 0), math.inf, product)
 

@@ -30,7 +30,7 @@ _FLAGS = {
 def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """Extents by the words of the row's shapes. Without `left` the right-hand sides and results are transposed."""
     row = spec.row
-    words = {p.name: p.shape.partition(" at ")[0].split(", ") for p in row.params if p.is_pointer}
+    words = _words(spec)
     names = {param.name for param in row.params}
     flags = {
         c: as_flag(name, numbers[name]) for c, name in _FLAGS.items() if c in names and name in numbers
@@ -70,6 +70,17 @@ def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         scalars, extents, {out.pointer: (*batch, *trailing[out.pointer]) for out in spec.outputs}, op_views=views,
         copy_shapes={name: (*batch, *each) for name, each in trailing.items()},
     )  # fmt: skip
+
+
+def _words(spec: Spec) -> dict[str, list[str]]:
+    """The extents of each operand of C; the first is the batch."""
+    return {p.name: p.shape.partition(" at ")[0].split(", ") for p in spec.row.params if p.is_pointer}
+
+
+def own_axes(spec: Spec) -> dict[str, int]:
+    """How many axes each array has behind those of the batch."""
+    words = _words(spec)
+    return {argument.name: len(words[argument.pointer]) - 1 for argument in spec.arrays}
 
 
 def _extents(
