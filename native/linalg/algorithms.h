@@ -131,8 +131,8 @@ BK_LINALG void factor_qr(const MatrixTeam& team, int64_t m, int64_t n, const Col
 
 // c = Q c, or Q^H c, for the reflectors of factor_qr; c has k columns.
 template <class S>
-BK_LINALG void apply_q(const MatrixTeam& team, int64_t m, int64_t reflectors, const Columns<S>& a, const S* tau, bool is_adjoint,
-                       int64_t k, const Columns<S>& c) {
+BK_LINALG void apply_q(const MatrixTeam& team, int64_t m, int64_t reflectors, const Columns<S>& a, const S* tau,
+                       bool is_adjoint, int64_t k, const Columns<S>& c) {
     for (int64_t step = 0; step < reflectors; ++step) {
         const int64_t at = is_adjoint ? step : reflectors - 1 - step;
         team.sync();

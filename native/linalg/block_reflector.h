@@ -6,8 +6,8 @@
 
 namespace bk::linalg {
 
-// t, upper, n x n with zeros below, from the vectors below the diagonal of v, whose ones are not read, and their factors. Rows of
-// v: m. `sums` has n scalars of scratch of the team.
+// t, upper, n x n with zeros below, from the vectors below the diagonal of v, whose ones are not read, and their factors. Rows
+// of v: m. `sums` has n scalars of scratch of the team.
 template <class S>
 BK_LINALG void build_triangle(const MatrixTeam& team, int64_t m, int64_t n, const Matrix<const S>& v, bool conjugates_v,
                               const S* tau, bool conjugates_tau, S* sums, const Matrix<S>& t) {

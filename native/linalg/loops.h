@@ -9,7 +9,11 @@ namespace bk::linalg {
 // f(i, j) for all elements. Lanes share the index that lies closer together in memory: i if `by_rows`.
 template <class F>
 BK_LINALG void for_elements(const MatrixTeam& team, int64_t m, int64_t n, bool by_rows, const F& f) {
-    if (by_rows) {
+    if (kIsOneLoop) {
+        const int64_t outer = by_rows ? n : m, inner = by_rows ? m : n;
+        for (int64_t j = team.group; j < outer; j += team.groups)
+            for (int64_t i = team.lane; i < inner; i += team.lanes) f(by_rows ? i : j, by_rows ? j : i);
+    } else if (by_rows) {
         for (int64_t j = team.group; j < n; j += team.groups)
             for (int64_t i = team.lane; i < m; i += team.lanes) f(i, j);
     } else {
@@ -59,8 +63,8 @@ BK_LINALG void subtract_multiple(const MatrixTeam& team, int64_t n, S f, const S
 
 // a -= x y^T of an m x n matrix; element j of y is y[j step].
 template <class S>
-BK_LINALG void subtract_outer(const MatrixTeam& team, int64_t m, int64_t n, const S* x, const S* y, int64_t step, bool conjugates,
-                              const Columns<S>& a) {
+BK_LINALG void subtract_outer(const MatrixTeam& team, int64_t m, int64_t n, const S* x, const S* y, int64_t step,
+                              bool conjugates, const Columns<S>& a) {
     const int columns = static_cast<int>(n);  // extents are of 31 bits, which bounds the loop for the compiler
     for (int j = team.group; j < columns; j += team.groups)
         subtract_multiple(team, m, conj_if(conjugates, y[j * step]), x, a.column(j));

@@ -46,7 +46,8 @@ struct Matrices {
     // The parts from element (i, j) on.
     BK_HD Matrices at(int64_t i, int64_t j) const {
         const int64_t offset = i * row + j * column;
-        return each == nullptr ? Matrices{data + offset, step, row, column} : Matrices{nullptr, step + offset, row, column, each};
+        return each == nullptr ? Matrices{data + offset, step, row, column}
+                               : Matrices{nullptr, step + offset, row, column, each};
     }
     BK_HD Matrices transposed() const { return {data, step, column, row, each}; }
     BK_HD Matrices reversed(int64_t m, int64_t n) const {

@@ -14,7 +14,8 @@ template <class S>
 struct ProductBlocks {
     using R = real_t<S>;
     static constexpr int kParts = kIsComplex<S> ? 2 : 1;
-    static constexpr int kMr = 64 / static_cast<int>(sizeof(R)), kNr = kIsComplex<S> ? 4 : 8;  // a vector of 64 bytes, and columns
+    static constexpr int kMr = 64 / static_cast<int>(sizeof(R)),
+                         kNr = kIsComplex<S> ? 4 : 8;  // a vector of 64 bytes, and columns
     static constexpr int kKc = 64;
     static constexpr int kMc = 16384 / (kKc * static_cast<int>(sizeof(S))) / kMr * kMr;
     static constexpr int kNc = 256;  // columns of a task
@@ -47,8 +48,8 @@ BK_HD void pack_rows(const Matrix<const S>& x, int64_t count, int64_t kc, bool c
 
 // c (rows x columns at (i, j) of the problem) = sums, or c - sums.
 template <class S>
-BK_HD void multiply_panels(int64_t kc, const real_t<S>* a, const real_t<S>* b, int rows, int columns, bool subtracts, bool is_first,
-                           int64_t above, const Matrix<S>& c) {
+BK_HD void multiply_panels(int64_t kc, const real_t<S>* a, const real_t<S>* b, int rows, int columns, bool subtracts,
+                           bool is_first, int64_t above, const Matrix<S>& c) {
     using R = real_t<S>;
     constexpr int kMr = ProductBlocks<S>::kMr, kNr = ProductBlocks<S>::kNr, kParts = ProductBlocks<S>::kParts;
     R sum[kNr][kParts][kMr];

@@ -13,31 +13,26 @@
 #include "core/abi/workspace.h"
 #include "core/platform.h"
 #include "linalg/matrix.h"
+#include "linalg/sizes.h"
+#include "linalg/target.h"
 
 namespace bk::linalg {
 
-// Functions that only kernels, or only the loops of the CPU, call.
 #if BK_CUDA
-#define BK_LINALG BK_DEVICE
-#define BK_LINALG_STEP BK_DEVICE_COLD
 constexpr int64_t kFastBytes = 96 << 10;  // of a team; blocks of sm_86 have 99 KiB
 #else
-#define BK_LINALG BK_HD
-#define BK_LINALG_STEP BK_HD
 constexpr int64_t kFastBytes = 20 << 10;
 #endif
 
 constexpr int64_t slot_bytes_of(int64_t elements, int64_t size, int64_t others = 0) {
     // An odd number of elements: slots of neighbouring threads then begin in different banks of shared memory.
-    return (elements | 1) * size + (others + size - 1) / size * size;
+    return times(elements | 1, size) + (others + size - 1) / size * size;
 }
 constexpr bool is_fast(int64_t slot_bytes) { return slot_bytes <= kFastBytes; }
 
 // Bytes of the workspace for slots that do not fit into fast memory.
 inline int64_t slots_in_workspace(int64_t items, int64_t slot_bytes) {
-    if (is_fast(slot_bytes)) return 0;
-    int64_t bytes = 0;
-    return __builtin_mul_overflow(items, (slot_bytes + 63) / 64 * 64, &bytes) ? int64_t{1} << 62 : bytes;
+    return is_fast(slot_bytes) ? 0 : times(items, (slot_bytes + 63) / 64 * 64);
 }
 
 // job(team, item, slot) for each item in [0, items). `extent` is that of the matrices, which chooses the team. `workspace`

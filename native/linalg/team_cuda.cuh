@@ -82,7 +82,7 @@ private:
 };
 
 template <class Job>
-__global__ void __launch_bounds__(kMostTeamThreads)
+__global__ void __launch_bounds__(kMostTeamThreads, 1)
     matrices_kernel(const __grid_constant__ Job job, int64_t items, int team_size, int64_t slot_step, char* slots) {
     BK_LAUNCH_SHARED(uint4, fast);
     const MatrixTeam team = MatrixTeam::of(team_size);

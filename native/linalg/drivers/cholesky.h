@@ -74,7 +74,8 @@ Status cholesky_by_blocks(const Launch& launch, const CholeskyProblem<S>& p) {
         below.b = below.x.constant();
         BK_TRY(solve<S>(launch, below, nullptr));
         const Matrices<const S> l21 = p.l.at(next, first).constant();
-        BK_TRY(product<S>(launch, {p.batch, rest, rest, nb, l21, l21.transposed(), p.l.at(next, next), false, true, true, true}));
+        BK_TRY(
+            product<S>(launch, {p.batch, rest, rest, nb, l21, l21.transposed(), p.l.at(next, next), false, true, true, true}));
     }
     return for_columns(launch, p.batch, n, n, NanStep<S>{n, p.info, true, p.l});
 }

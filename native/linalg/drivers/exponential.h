@@ -23,7 +23,7 @@ constexpr int64_t kExponentialMatrices = 6;
 
 template <class S>
 int64_t exponential_slot(int64_t n) {
-    return slot_bytes_of(kExponentialMatrices * (n | 1) * n, sizeof(S), n * int64_t{sizeof(int32_t)});
+    return slot_bytes_of(times(kExponentialMatrices, (n | 1) * n), sizeof(S), n * int64_t{sizeof(int32_t)});
 }
 
 template <class S>
@@ -53,7 +53,20 @@ struct ExponentialJob {
         multiply(team, n, a2, a2, a4);
         multiply(team, n, a4, a2, a6);
         // Coefficients of the approximant, divided by the first so that they are ordinary numbers in f32.
-        const R c[] = {R(1), R(0.5), R(0.12), R(0.018333333333333333), R(0.0019927536231884057), R(0.00016304347826086958), R(1.0351966873706003e-05), R(5.1759834368530021e-07), R(2.0431513566525008e-08), R(6.306022705717595e-10), R(1.4837700484041399e-11), R(2.5291534915979658e-13), R(2.8101705462199623e-15), R(1.5440497506703088e-17)};
+        const R c[] = {R(1),
+                       R(0.5),
+                       R(0.12),
+                       R(0.018333333333333333),
+                       R(0.0019927536231884057),
+                       R(0.00016304347826086958),
+                       R(1.0351966873706003e-05),
+                       R(5.1759834368530021e-07),
+                       R(2.0431513566525008e-08),
+                       R(6.306022705717595e-10),
+                       R(1.4837700484041399e-11),
+                       R(2.5291534915979658e-13),
+                       R(2.8101705462199623e-15),
+                       R(1.5440497506703088e-17)};
         each(team, [&](int64_t i, int64_t j) { w(i, j) = a6(i, j) * c[13] + a4(i, j) * c[11] + a2(i, j) * c[9]; });
         multiply(team, n, a6, w, u);
         each(team, [&](int64_t i, int64_t j) {

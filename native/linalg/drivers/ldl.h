@@ -10,7 +10,8 @@ namespace bk::linalg {
 
 // The trailing matrix without the block at k, and the multipliers of the rows behind it.
 template <class S>
-BK_LINALG void eliminate(const MatrixTeam& team, int64_t n, int64_t k, int64_t step, bool hermitian, const Columns<S>& a, S* w) {
+BK_LINALG void eliminate(const MatrixTeam& team, int64_t n, int64_t k, int64_t step, bool hermitian, const Columns<S>& a,
+                         S* w) {
     const int64_t first = k + step;
     S* const w_next = w + n;
     if (step == 1) {
@@ -111,8 +112,8 @@ BK_LINALG int32_t factor_ldl(const MatrixTeam& team, int64_t n, bool hermitian, 
 
 // b = A^-1 b for k columns, with the factors of factor_ldl.
 template <class S>
-BK_LINALG void solve_ldl(const MatrixTeam& team, int64_t n, int64_t k, bool hermitian, const Columns<S>& a, const int32_t* pivots,
-                         const Columns<S>& b) {
+BK_LINALG void solve_ldl(const MatrixTeam& team, int64_t n, int64_t k, bool hermitian, const Columns<S>& a,
+                         const int32_t* pivots, const Columns<S>& b) {
     for (int64_t c = team.group; c < k; c += team.groups) {
         S* const x = b.column(c);
         const auto exchange = [&](int64_t i, int64_t other) {
@@ -179,7 +180,8 @@ struct LdlJob {
         if (p.x.data == nullptr) {
             const int32_t info = factor_ldl(team, p.n, p.hermitian, a, p.new_pivots + b * p.n, x.data);
             const Matrix<S> to = p.ld[b];
-            for_elements(team, p.n, p.n, is_by_rows(to), [&](int64_t i, int64_t j) { to(i, j) = i >= j ? a(i, j) : S(real_t<S>(0)); });
+            for_elements(team, p.n, p.n, is_by_rows(to),
+                         [&](int64_t i, int64_t j) { to(i, j) = i >= j ? a(i, j) : S(real_t<S>(0)); });
             if (team.rank == 0) p.info[b] = info;
             return;
         }
@@ -202,7 +204,8 @@ template <class S>
 Status ldl(const Launch& launch, const LdlProblem<S>& p, void* workspace) {
     const int64_t chunks = std::max<int64_t>(ceil_div(p.k, kLdlColumns), 1);
     const LdlSlot<S> slot{p.n, std::max<int64_t>(std::min(p.k, kLdlColumns), 2)};
-    return run_matrices(launch, p.batch * chunks, p.n, slot.bytes(), workspace, p.n * p.n * (p.n / 3 + p.k), LdlJob<S>{p, chunks});
+    return run_matrices(launch, p.batch * chunks, p.n, slot.bytes(), workspace, p.n * p.n * (p.n / 3 + p.k),
+                        LdlJob<S>{p, chunks});
 }
 
 }  // namespace bk::linalg

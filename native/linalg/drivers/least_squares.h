@@ -17,9 +17,7 @@ struct LeastSquaresSlot {
 
     int64_t least() const { return m < n ? m : n; }
     int64_t rows() const { return m > n ? m : n; }
-    int64_t elements() const {
-        return (m | 1) * n + (n | 1) * least() + (rows() | 1) * columns + 2 * least();
-    }
+    int64_t elements() const { return times(m | 1, n) + times(n | 1, least()) + (rows() | 1) * columns + 2 * least(); }
     int64_t bytes() const {
         return slot_bytes_of(elements(), sizeof(S), 2 * n * int64_t{sizeof(real_t<S>)} + n * int64_t{sizeof(int32_t)});
     }
@@ -48,8 +46,7 @@ struct LeastSquaresJob {
         team.sync();
         const int64_t rank = factor_pivoted_qr(team, m, n, a, tau, order, norms, p.rcond);
         if (rank < n) {
-            for_elements(team, n, rank, true,
-                         [&](int64_t i, int64_t j) { z(i, j) = i >= j ? conj(a(j, i)) : S(0); });
+            for_elements(team, n, rank, true, [&](int64_t i, int64_t j) { z(i, j) = i >= j ? conj(a(j, i)) : S(0); });
             team.sync();
             factor_qr(team, n, rank, z, tau_z);
         }

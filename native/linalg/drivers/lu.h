@@ -86,7 +86,7 @@ Status lu_by_blocks(const Launch& launch, const LuProblem<S>& p, S* panels) {
 
 template <class S>
 int64_t lu_bytes(int64_t batch, int64_t m, int64_t n) {
-    return is_fast(lu_slot<S>(m, n)) ? 0 : batch * m * std::min(kPanel, n) * int64_t{sizeof(S)};
+    return is_fast(lu_slot<S>(m, n)) ? 0 : times(batch, m * std::min(kPanel, n) * int64_t{sizeof(S)});
 }
 
 template <class S>
@@ -162,13 +162,14 @@ private:
 template <class S>
 int64_t determinant_bytes(int64_t batch, int64_t n) {
     if (is_fast(determinant_slot<S>(n))) return 0;
-    return batch * (n * n * int64_t{sizeof(S)} + (n + 3) / 4 * 4 * int64_t{sizeof(int32_t)}) + lu_bytes<S>(batch, n, n);
+    return times(batch, times(n * n, sizeof(S)) + (n + 3) / 4 * 4 * int64_t{sizeof(int32_t)}) + lu_bytes<S>(batch, n, n);
 }
 
 template <class S>
 Status determinant(const Launch& launch, const DeterminantProblem<S>& p, void* workspace) {
     const int64_t slot = determinant_slot<S>(p.n), n = p.n;
-    if (is_fast(slot)) return run_matrices(launch, p.batch, n, slot, nullptr, n * n * n, DeterminantJob<S>{p, nullptr, nullptr});
+    if (is_fast(slot))
+        return run_matrices(launch, p.batch, n, slot, nullptr, n * n * n, DeterminantJob<S>{p, nullptr, nullptr});
     S* const factors = static_cast<S*>(workspace);
     S* const scratch = factors + p.batch * n * n;
     auto* const pivots = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(scratch) + lu_bytes<S>(p.batch, n, n));

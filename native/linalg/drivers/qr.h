@@ -51,18 +51,19 @@ struct BlockParts {
 template <class S>
 Status apply_block(const Launch& launch, const BlockParts<S>& parts, int64_t batch, int64_t m, int64_t n, int64_t nb,
                    bool is_adjoint, const Matrices<S>& c) {
-    const Matrices<const S> v = column_major<S>(parts.v, m, m * nb).constant(), t = column_major<S>(parts.t, nb, nb * nb).constant();
+    const Matrices<const S> v = column_major<S>(parts.v, m, m * nb).constant(),
+                            t = column_major<S>(parts.t, nb, nb * nb).constant();
     const Matrices<S> w = column_major(parts.w, nb, nb * n), tw = column_major(parts.tw, nb, nb * n);
     BK_TRY(product<S>(launch, {batch, nb, n, m, v.transposed(), c.constant(), w, true, false, false, false}));
-    BK_TRY(product<S>(launch, {batch, nb, n, nb, is_adjoint ? t.transposed() : t, w.constant(), tw, is_adjoint, false, false,
-                               false}));
+    BK_TRY(product<S>(launch,
+                      {batch, nb, n, nb, is_adjoint ? t.transposed() : t, w.constant(), tw, is_adjoint, false, false, false}));
     return product<S>(launch, {batch, m, n, nb, v, tw.constant(), c, false, false, true, false});
 }
 
 // The vectors of a block as a dense V: zeros above, ones on the diagonal; and T.
 template <class S>
-BK_LINALG void finish_block(const MatrixTeam& team, int64_t m, int64_t nb, const Columns<S>& v, const S* tau, bool conjugates_tau,
-                            S* sums, const Columns<S>& t) {
+BK_LINALG void finish_block(const MatrixTeam& team, int64_t m, int64_t nb, const Columns<S>& v, const S* tau,
+                            bool conjugates_tau, S* sums, const Columns<S>& t) {
     for_elements(team, nb, nb, true, [&](int64_t i, int64_t j) {
         if (i <= j) v(i, j) = S(real_t<S>(i == j ? 1 : 0));
     });
@@ -159,7 +160,8 @@ struct ReflectJob {
     }
 
 private:
-    BK_LINALG void apply(const MatrixTeam& team, int64_t at, int64_t n, const Matrix<const S>& v, S tau, const Matrix<S>& c) const {
+    BK_LINALG void apply(const MatrixTeam& team, int64_t at, int64_t n, const Matrix<const S>& v, S tau,
+                         const Matrix<S>& c) const {
         if (tau == S(0)) return;
         for (int64_t j = team.group; j < n; j += team.groups) {
             S sum = team.lane == 0 ? c(at, j) : S(0);
@@ -188,8 +190,8 @@ struct ExtractBlockJob {
         const Columns<S> v{parts.v + b * m * nb, m}, t{parts.t + b * nb * nb, nb};
         load(team, p.v[b].at(first, first), m, nb, v, p.conjugates_v);
         team.sync();
-        finish_block(team, m, nb, v, p.tau + b * p.tau_step + first, p.conjugates_tau != p.is_ascending, reinterpret_cast<S*>(slot),
-                     t);
+        finish_block(team, m, nb, v, p.tau + b * p.tau_step + first, p.conjugates_tau != p.is_ascending,
+                     reinterpret_cast<S*>(slot), t);
     }
 };
 
@@ -201,7 +203,8 @@ Status reflect_by_blocks(const Launch& launch, const ReflectProblem<S>& p, void*
     if (p.info != nullptr) BK_TRY(fill_bytes(launch, p.info, 0, static_cast<size_t>(p.batch) * sizeof(int32_t)));
     const int64_t blocks = ceil_div(p.k, kReflectors);
     for (int64_t step = 0; step < blocks; ++step) {
-        const int64_t first = (p.is_ascending ? step : blocks - 1 - step) * kReflectors, nb = std::min(kReflectors, p.k - first);
+        const int64_t first = (p.is_ascending ? step : blocks - 1 - step) * kReflectors,
+                      nb = std::min(kReflectors, p.k - first);
         BK_TRY(run_matrices(launch, p.batch, p.m - first, slot_bytes_of(nb, sizeof(S)), nullptr, (p.m - first) * nb * nb,
                             ExtractBlockJob<S>{p, first, nb, parts}));
         BK_TRY(apply_block(launch, parts, p.batch, p.m - first, p.n, nb, p.is_ascending, p.c.at(first, 0)));

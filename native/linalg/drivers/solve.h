@@ -89,7 +89,8 @@ private:
         }
         if (p.what != Solves::kUpper) solve_lower(team, p.n, k, m, is_lu || (p.what == Solves::kLower && p.unit), x);
         team.sync();
-        if (p.what != Solves::kLower) solve_upper(team, p.n, k, m, is_adjoint || (p.what == Solves::kUpper && p.unit), x, p.what == Solves::kCholesky);
+        if (p.what != Solves::kLower)
+            solve_upper(team, p.n, k, m, is_adjoint || (p.what == Solves::kUpper && p.unit), x, p.what == Solves::kCholesky);
         team.sync();
         if (is_adjoint) {
             exchange_rows(team, p.n, pivots, true, k, x);
@@ -120,11 +121,11 @@ Status solve_lower_by_blocks(const Launch& launch, SolveProblem<S> p) {
         p.x = x.at(first, 0);
         p.b = p.x.constant();
         const SolveJob<S> job = solve_job(p);
-        BK_TRY(run_matrices(launch, p.batch * job.chunks, nb, SolveSlot<S>{nb, job.columns}.bytes(), nullptr, nb * nb * job.columns,
-                            job));
+        BK_TRY(run_matrices(launch, p.batch * job.chunks, nb, SolveSlot<S>{nb, job.columns}.bytes(), nullptr,
+                            nb * nb * job.columns, job));
         if (next < n)
-            BK_TRY(product<S>(launch, {p.batch, n - next, p.k, nb, t.at(next, first), p.b, x.at(next, 0), p.conjugates, false, true,
-                                       false}));
+            BK_TRY(product<S>(
+                launch, {p.batch, n - next, p.k, nb, t.at(next, first), p.b, x.at(next, 0), p.conjugates, false, true, false}));
     }
     return Status::kOk;
 }
@@ -145,7 +146,7 @@ struct GeneralParts {
     void* scratch;
 
     static GeneralParts carve(const SolveProblem<S>& p, Carver* carver) {
-        return {carver->take<S>(p.lu.data == nullptr ? p.batch * p.n * p.n : 0),
+        return {carver->take<S>(p.lu.data == nullptr ? times(p.batch, p.n * p.n) : 0),
                 carver->take<int32_t>(p.new_pivots == nullptr ? p.batch * p.n : 0),
                 carver->take<int32_t>(p.info == nullptr ? p.batch : 0), carver->take<char>(lu_bytes<S>(p.batch, p.n, p.n))};
     }

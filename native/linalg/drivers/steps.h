@@ -4,8 +4,8 @@
 #pragma once
 
 #include "linalg/loops.h"
-#include "linalg/product.h"
 #include "linalg/problem.h"
+#include "linalg/product.h"
 
 namespace bk::linalg {
 

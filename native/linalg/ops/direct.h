@@ -28,8 +28,8 @@ BK_COLD inline Status require_all(std::initializer_list<Named> arguments) {
 
 BK_COLD inline Status require_ld(const char* name, int64_t ld, const char* rows_name, int64_t rows) {
     if (ld >= std::max<int64_t>(rows, 1)) return Status::kOk;
-    return fail(Status::kInvalidProblem, "%s is %lld, must be >= %s, %lld, and >= 1", name, static_cast<long long>(ld), rows_name,
-                static_cast<long long>(rows));
+    return fail(Status::kInvalidProblem, "%s is %lld, must be >= %s, %lld, and >= 1", name, static_cast<long long>(ld),
+                rows_name, static_cast<long long>(rows));
 }
 
 BK_COLD inline Status require_uplo(int32_t uplo) {
@@ -73,7 +73,8 @@ Status run_cholesky(int32_t uplo, int32_t n, int32_t lda, void* a, int32_t* info
 }
 
 template <class T>
-Status run_cholesky_batched(int32_t uplo, int32_t n, int32_t lda, void** a_array, int32_t* info, int32_t batch_size, void* stream) {
+Status run_cholesky_batched(int32_t uplo, int32_t n, int32_t lda, void** a_array, int32_t* info, int32_t batch_size,
+                            void* stream) {
     BK_TRY(require_uplo(uplo));
     BK_TRY(require_non_negative({{"n", n}, {"batch_size", batch_size}}));
     BK_TRY(require_ld("lda", lda, "n", n));
@@ -97,8 +98,8 @@ Status lu_size(int32_t m, int32_t n, int32_t lda, size_t* out_bytes) {
 }
 
 template <class T>
-Status run_lu(int32_t m, int32_t n, int32_t lda, void* a, int32_t* pivots, int32_t* info, void* workspace, size_t workspace_bytes,
-              void* stream) {
+Status run_lu(int32_t m, int32_t n, int32_t lda, void* a, int32_t* pivots, int32_t* info, void* workspace,
+              size_t workspace_bytes, void* stream) {
     BK_TRY(require_non_negative({{"m", m}, {"n", n}}));
     BK_TRY(require_ld("lda", lda, "m", m));
     BK_TRY(require_all({{"info_out", info, alignof(int32_t)}}));
@@ -162,15 +163,15 @@ Status run_solve(int32_t n, int32_t nrhs, int32_t lda, int32_t ldb, void* a, int
 }
 
 template <class T>
-Status run_inverse(int32_t n, int32_t lda, int32_t ldinv, void* a, int32_t* pivots, void* inverse, int32_t* info, void* workspace,
-                   size_t workspace_bytes, void* stream) {
+Status run_inverse(int32_t n, int32_t lda, int32_t ldinv, void* a, int32_t* pivots, void* inverse, int32_t* info,
+                   void* workspace, size_t workspace_bytes, void* stream) {
     BK_TRY(require_non_negative({{"n", n}}));
     BK_TRY(require_ld("lda", lda, "n", n));
     BK_TRY(require_ld("ldinv", ldinv, "n", n));
     BK_TRY(require_all({{"info_out", info, alignof(int32_t)}}));
     if (n == 0) return clear_info(info, 1, stream);
-    BK_TRY(require_all(
-        {{"a_inout", a, sizeof(T)}, {"pivots_out", pivots, alignof(int32_t)}, {"inv_inout", inverse, sizeof(T)}}));
+    BK_TRY(
+        require_all({{"a_inout", a, sizeof(T)}, {"pivots_out", pivots, alignof(int32_t)}, {"inv_inout", inverse, sizeof(T)}}));
     return run_factored(solve_problem<T>(n, n, a, lda, pivots, nullptr, lda, inverse, ldinv, info), workspace, workspace_bytes,
                         stream);
 }
@@ -201,8 +202,8 @@ Status run_qr(int32_t m, int32_t n, int32_t lda, void* a, void* tau, int32_t* in
 }
 
 template <class T>
-Status run_ormqr(int32_t side, int32_t op, int32_t m, int32_t n, int32_t k, const void* a, int32_t lda, const void* tau, void* c,
-                 int32_t ldc, int32_t* info, void* workspace, size_t workspace_bytes, void* stream) {
+Status run_ormqr(int32_t side, int32_t op, int32_t m, int32_t n, int32_t k, const void* a, int32_t lda, const void* tau,
+                 void* c, int32_t ldc, int32_t* info, void* workspace, size_t workspace_bytes, void* stream) {
     if (side != 0 && side != 1) return fail(Status::kInvalidProblem, "side is %d, must be 0 (left) or 1 (right)", side);
     if (op < 0 || op > 2) return fail(Status::kInvalidProblem, "op is %d, must be 0 (N), 1 (T) or 2 (C)", op);
     BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
@@ -215,8 +216,19 @@ Status run_ormqr(int32_t side, int32_t op, int32_t m, int32_t n, int32_t k, cons
     BK_TRY(require_all({{"a_packed", a, sizeof(T)}, {"tau", tau, sizeof(T)}, {"c_inout", c, sizeof(T)}}));
     Matrices<T> view = column_major(static_cast<T*>(c), ldc);
     if (side == 1) view = view.transposed();
-    const ReflectProblem<T> p{1, side == 0 ? m : n, side == 0 ? n : m, k, column_major(static_cast<const T*>(a), lda),
-                              static_cast<const T*>(tau), 0, view.constant(), view, false, (side == 1) == (op == 0), false, false,
+    const ReflectProblem<T> p{1,
+                              side == 0 ? m : n,
+                              side == 0 ? n : m,
+                              k,
+                              column_major(static_cast<const T*>(a), lda),
+                              static_cast<const T*>(tau),
+                              0,
+                              view.constant(),
+                              view,
+                              false,
+                              (side == 1) == (op == 0),
+                              false,
+                              false,
                               info};
     const Launch launch{workspace, workspace_bytes, stream};
     void* scratch = nullptr;  // a shorter workspace is none
@@ -247,11 +259,11 @@ Status run_lstsq(int32_t m, int32_t n, int32_t nrhs, int32_t lda, int32_t ldb, i
     void* scratch;
     BK_TRY(take_workspace(launch, least_squares_bytes<T>(1, m, n, nrhs), &scratch));
     if (niters != nullptr) *niters = 0;
-    return least_squares<T>(launch,
-                            {1, m, n, nrhs, column_major(static_cast<const T*>(a), lda), column_major(static_cast<const T*>(b), ldb),
-                             column_major(static_cast<T*>(x), ldx), kEpsilon<T> * static_cast<T>(std::max(m, n)), nullptr, nullptr,
-                             info},
-                            scratch);
+    return least_squares<T>(
+        launch,
+        {1, m, n, nrhs, column_major(static_cast<const T*>(a), lda), column_major(static_cast<const T*>(b), ldb),
+         column_major(static_cast<T*>(x), ldx), kEpsilon<T> * static_cast<T>(std::max(m, n)), nullptr, nullptr, info},
+        scratch);
 }
 
 }  // namespace bk::linalg::direct

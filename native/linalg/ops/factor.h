@@ -40,10 +40,10 @@ struct CholeskyOp {
         if (n == 0) return fill_bytes(launch, info, 0, batch * sizeof(int32_t));
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
-        return cholesky<scalar_t<T>>(
-            launch,
-            {batch, n, lower_view(matrices(a, stride_a), upper != 0), lower_view(matrices(l, stride_l), upper != 0), info, true},
-            workspace);
+        return cholesky<scalar_t<T>>(launch,
+                                     {batch, n, lower_view(matrices(a, stride_a), upper != 0),
+                                      lower_view(matrices(l, stride_l), upper != 0), info, true},
+                                     workspace);
     }
 };
 
@@ -137,8 +137,7 @@ struct ReflectOp {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_flag("right", right));
         BK_TRY(require_flag("adjoint", adjoint));
-        if (k > rows())
-            return fail(Status::kInvalidProblem, "k is %d, must be <= %s, %d", k, right != 0 ? "n" : "m", rows());
+        if (k > rows()) return fail(Status::kInvalidProblem, "k is %d, must be <= %s, %d", k, right != 0 ? "n" : "m", rows());
         return Status::kOk;
     }
     Status check() const {
@@ -164,9 +163,20 @@ struct ReflectOp {
         using S = scalar_t<T>;
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
-        ReflectProblem<S> p{batch, m, n, k, k == 0 ? Matrices<const S>{} : matrices(v, stride_v), scalars(tau), k,
-                            matrices(c, stride_c), matrices(y, stride_y), false, (right != 0) != (adjoint != 0), adjoint != 0,
-                            right != 0, nullptr};
+        ReflectProblem<S> p{batch,
+                            m,
+                            n,
+                            k,
+                            k == 0 ? Matrices<const S>{} : matrices(v, stride_v),
+                            scalars(tau),
+                            k,
+                            matrices(c, stride_c),
+                            matrices(y, stride_y),
+                            false,
+                            (right != 0) != (adjoint != 0),
+                            adjoint != 0,
+                            right != 0,
+                            nullptr};
         if (right != 0) {
             std::swap(p.m, p.n);
             p.from = p.from.transposed();
@@ -213,8 +223,20 @@ struct HouseholderProductOp {
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
         return reflect<S>(launch,
-                          {batch, m, n, k, k == 0 ? Matrices<const S>{} : matrices(v, stride_v), scalars(tau), k, {},
-                           matrices(q, stride_q), true, false, false, false, nullptr},
+                          {batch,
+                           m,
+                           n,
+                           k,
+                           k == 0 ? Matrices<const S>{} : matrices(v, stride_v),
+                           scalars(tau),
+                           k,
+                           {},
+                           matrices(q, stride_q),
+                           true,
+                           false,
+                           false,
+                           false,
+                           nullptr},
                           workspace);
     }
 };
@@ -261,9 +283,11 @@ struct LuOp {
         const Parts parts = carve(&carver);
         const Matrices<S> lu = column_major(parts.packed, m, int64_t{m} * n);
         if (least() > 0)
-            BK_TRY(factor_lu<S>(launch, {batch, m, n, matrices(a, stride_a), lu, parts.pivots, least(), nullptr}, parts.scratch));
+            BK_TRY(
+                factor_lu<S>(launch, {batch, m, n, matrices(a, stride_a), lu, parts.pivots, least(), nullptr}, parts.scratch));
         const auto rows = [&](T* data, int64_t r, int64_t c) { return Matrices<S>{scalars(data), r * c, c, 1}; };
-        UnpackProblem<S> q{batch, m, n, lu.constant(), parts.pivots, rows(p, m, m), rows(l, m, least()), rows(u, least(), n), least()};
+        UnpackProblem<S> q{batch,  m, n, lu.constant(), parts.pivots, rows(p, m, m), rows(l, m, least()), rows(u, least(), n),
+                           least()};
         if (least() == 0) q.l.data = q.u.data = nullptr;
         return unpack<S>(launch, q);
     }
@@ -317,12 +341,25 @@ struct QrOp {
         const Parts parts = carve(&carver);
         const Matrices<S> packed = column_major(parts.packed, m, int64_t{m} * n);
         if (least() > 0)
-            BK_TRY(factor_qr<S>(launch, {batch, m, n, matrices(a, stride_a), packed, parts.tau, least(), nullptr}, parts.scratch));
+            BK_TRY(
+                factor_qr<S>(launch, {batch, m, n, matrices(a, stride_a), packed, parts.tau, least(), nullptr}, parts.scratch));
         const Matrices<S> of_q{scalars(q), m * columns(), columns(), 1};
         if (q != nullptr && m > 0)
             BK_TRY(reflect<S>(launch,
-                              {batch, m, columns(), least(), packed.constant(), parts.tau, least(), {}, of_q, true, false, false,
-                               false, nullptr},
+                              {batch,
+                               m,
+                               columns(),
+                               least(),
+                               packed.constant(),
+                               parts.tau,
+                               least(),
+                               {},
+                               of_q,
+                               true,
+                               false,
+                               false,
+                               false,
+                               nullptr},
                               parts.scratch));
         if (r == nullptr || n == 0) return Status::kOk;
         const Matrices<S> of_r{scalars(r), columns() * n, n, 1};
@@ -363,9 +400,10 @@ struct LdlFactorOp {
         if (n == 0) return fill_bytes(launch, info, 0, batch * sizeof(int32_t));
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
-        return ldl<S>(launch,
-                      {batch, n, 0, hermitian != 0, matrices(a, stride_a), matrices(ld, stride_ld), pivots, info, nullptr, {}, {}},
-                      workspace);
+        return ldl<S>(
+            launch,
+            {batch, n, 0, hermitian != 0, matrices(a, stride_a), matrices(ld, stride_ld), pivots, info, nullptr, {}, {}},
+            workspace);
     }
 };
 

@@ -40,9 +40,20 @@ struct BatchedOrmqrOp {
         Matrices<S> view = column_major(scalars(c), m, int64_t{m} * n);
         if (is_right) view = view.transposed();
         const bool conjugates_v = is_right ? form != 1 : form == 1;
-        const ReflectProblem<S> p{batch, rows, is_right ? m : n, k,
-                                  column_major(scalars(a_packed), rows, rows * packed_columns()), scalars(tau), k,
-                                  view.constant(), view, false, is_right == (form == 0), form == 2, conjugates_v, nullptr};
+        const ReflectProblem<S> p{batch,
+                                  rows,
+                                  is_right ? m : n,
+                                  k,
+                                  column_major(scalars(a_packed), rows, rows * packed_columns()),
+                                  scalars(tau),
+                                  k,
+                                  view.constant(),
+                                  view,
+                                  false,
+                                  is_right == (form == 0),
+                                  form == 2,
+                                  conjugates_v,
+                                  nullptr};
         void* scratch = nullptr;  // a shorter workspace is none
         if (bytes() > 0 && workspace_holds(launch, carved(bytes()))) BK_TRY(take_workspace(launch, bytes(), &scratch));
         return reflect<S>(launch, p, scratch);
@@ -104,7 +115,8 @@ struct MaterializeROp {
     size_t workspace_size() const { return 0; }
     Status run(const T* a_packed, T* r, const Launch& launch) const {
         using S = scalar_t<T>;
-        return write_columns<S>(launch, batch, {WriteColumnsJob<S>::kUpper, k, n, 0, scalars(a_packed), m, int64_t{m} * n, 0, 0, scalars(r)});
+        return write_columns<S>(launch, batch,
+                                {WriteColumnsJob<S>::kUpper, k, n, 0, scalars(a_packed), m, int64_t{m} * n, 0, 0, scalars(r)});
     }
 };
 
@@ -179,17 +191,19 @@ struct WyExtractVOp {
     Status check() const {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"k", k}, {"block_start", block_start}}));
         if (nb < 1) return fail(Status::kInvalidProblem, "nb is %d, must be >= 1", nb);
-        if (block_k < 0 || block_k > nb) return fail(Status::kInvalidProblem, "block_k is %d, must be in [0, nb], %d", block_k, nb);
+        if (block_k < 0 || block_k > nb)
+            return fail(Status::kInvalidProblem, "block_k is %d, must be in [0, nb], %d", block_k, nb);
         if (int64_t{block_start} + block_k > k)
-            return fail(Status::kInvalidProblem, "block_start is %d: with block_k, %d, it must be <= k, %d", block_start, block_k, k);
+            return fail(Status::kInvalidProblem, "block_start is %d: with block_k, %d, it must be <= k, %d", block_start,
+                        block_k, k);
         return Status::kOk;
     }
     size_t workspace_size() const { return 0; }
     Status run(const T* a_packed, T* v_out, const Launch& launch) const {
         using S = scalar_t<T>;
         return write_columns<S>(launch, batch,
-                                {WriteColumnsJob<S>::kVectors, m, nb, 0, scalars(a_packed), m, int64_t{m} * k, block_start, block_k,
-                                 scalars(v_out)});
+                                {WriteColumnsJob<S>::kVectors, m, nb, 0, scalars(a_packed), m, int64_t{m} * k, block_start,
+                                 block_k, scalars(v_out)});
     }
 };
 

@@ -37,9 +37,10 @@ struct StridedMatrices {
         *operand = {name, role, size};
         if (is_empty()) return Status::kOk;
         BK_TRY(locate_strided(operand, name, role, size, strides_name, 3, shape, strides, nullptr));
-        // Strides that agree in all but extents of 1 are equal: pitch and step stand for them.
+        // Operands with equal strides of rows and columns, here pitch and step, and with equal ranges have equal strides of the
+        // batch too. Strides of extents of 1 do not count.
         operand->pitch = shape[1] > 1 ? strides[1] : 0;
-        operand->step = (shape[0] > 1 ? strides[0] : 0) * 31 + (shape[2] > 1 ? strides[2] : 0);
+        operand->step = shape[2] > 1 ? strides[2] : 0;
         operand->rank = 0;
         operand->shape = nullptr;
         operand->strides = nullptr;

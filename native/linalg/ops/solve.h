@@ -65,9 +65,7 @@ struct SolveOperands {
         BK_TRY(op().check_scalars());
         return op().extents().check();
     }
-    size_t workspace_size() const {
-        return carved(solve_bytes(op().template problem<T>(nullptr, nullptr, nullptr)));
-    }
+    size_t workspace_size() const { return carved(solve_bytes(op().template problem<T>(nullptr, nullptr, nullptr))); }
 };
 
 template <class T>
@@ -242,10 +240,9 @@ protected:
         using S = scalar_t<T>;
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
-        return determinant<S>(launch,
-                              {batch, n, n == 0 ? Matrices<const S>{} : matrices(a, stride_a), scalars(det), scalars(sign),
-                               log_modulus},
-                              workspace);
+        return determinant<S>(
+            launch, {batch, n, n == 0 ? Matrices<const S>{} : matrices(a, stride_a), scalars(det), scalars(sign), log_modulus},
+            workspace);
     }
 };
 
@@ -352,7 +349,16 @@ struct LdlSolveOp {
         void* workspace;
         BK_TRY(take_workspace(launch, bytes(), &workspace));
         return ldl<S>(launch,
-                      {batch, n, k, hermitian != 0, matrices(ld, stride_ld), {}, nullptr, nullptr, pivots, matrices(b, stride_b),
+                      {batch,
+                       n,
+                       k,
+                       hermitian != 0,
+                       matrices(ld, stride_ld),
+                       {},
+                       nullptr,
+                       nullptr,
+                       pivots,
+                       matrices(b, stride_b),
                        matrices(x, stride_x)},
                       workspace);
     }

@@ -28,7 +28,7 @@ struct BidiagonalScratch {
 
 // Rows times I - tau v v^H, in two passes over the columns [begin, end).
 template <class E, int kRows>
-BK_HD void reflect_rows(E* a, int64_t pitch, int row, int begin, int end, const E* v, E tau) {
+BK_LINALG void reflect_rows(E* a, int64_t pitch, int row, int begin, int end, const E* v, E tau) {
     E total[kRows];
     for (int k = 0; k < kRows; ++k) total[k] = element_of<E>(0);
     for (int j = begin; j < end; ++j) {
@@ -47,8 +47,8 @@ BK_HD void reflect_rows(E* a, int64_t pitch, int row, int begin, int end, const 
 // A = U B V^H of a matrix with rows >= n columns; d and e become the diagonals of B. The columns of `a` become the reflectors
 // of U (offset 0 of form_product), those of `right` the reflectors of V (offset 1).
 template <class E>
-BK_HD void bidiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int rows, int n, E* right, int64_t right_pitch,
-                         const BidiagonalScratch<E>& b) {
+BK_LINALG_STEP void bidiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int rows, int n, E* right, int64_t right_pitch,
+                                  const BidiagonalScratch<E>& b) {
     using R = real_t<E>;
     for (int k = 0; k < n; ++k) {
         const Reflector<E> left = reflect_column(team, a + k * pitch, k, rows);
@@ -88,7 +88,7 @@ struct BidiagonalQr {
     int n, top = 0, bottom, sweeps_left;
     R negligible;
 
-    BK_HD BidiagonalQr(R* diagonal, R* off_diagonal, int extent)
+    BK_LINALG BidiagonalQr(R* diagonal, R* off_diagonal, int extent)
         : d(diagonal), e(off_diagonal), n(extent), bottom(extent - 1), sweeps_left(kIterations * extent) {
         R most = 0;
         for (int i = 0; i < n; ++i) most = larger(most, absolute(d[i]));
@@ -97,7 +97,7 @@ struct BidiagonalQr {
     }
 
     // Moves to the last block that is not diagonal; false if there is none.
-    BK_HD bool find_block() {
+    BK_LINALG bool find_block() {
         for (; bottom > 0; --bottom) {
             top = bottom;
             while (top > 0 && !vanishes(top - 1)) --top;
@@ -106,7 +106,7 @@ struct BidiagonalQr {
         return false;
     }
 
-    BK_HD void sweep(const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
+    BK_LINALG void sweep(const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
         R shift = smaller_value(d[bottom - 1], e[bottom - 1], d[bottom]);
         R least = absolute(d[bottom]);
         for (int i = top; i < bottom; ++i) least = smaller(least, absolute(d[i]));
@@ -120,19 +120,19 @@ struct BidiagonalQr {
     }
 
 private:
-    BK_HD bool vanishes(int i) {
+    BK_LINALG bool vanishes(int i) {
         const R x = absolute(e[i]);
         if (x > negligible && x > Numbers<R>::kRoundoff * (absolute(d[i]) + absolute(d[i + 1]))) return false;
         e[i] = 0;
         return true;
     }
     // The smaller singular value of [f g; 0 h].
-    BK_HD static R smaller_value(R f, R g, R h) {
+    BK_LINALG static R smaller_value(R f, R g, R h) {
         const R sum = absolute(f) + absolute(h), gap = absolute(f) - absolute(h), square_of_g = g * g;
         const R largest = R(0.5) * (root(sum * sum + square_of_g) + root(gap * gap + square_of_g));
         return largest > 0 ? absolute(f) / largest * absolute(h) : R(0);
     }
-    BK_HD void sweep_with_shift(R shift, const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
+    BK_LINALG_STEP void sweep_with_shift(R shift, const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
         R f = (absolute(d[top]) - shift) * (with_sign(R(1), d[top]) + shift / d[top]), g = e[top];
         for (int i = top; i < bottom; ++i) {
             const Rotation<R> on_right = Rotation<R>::of(f, g);
@@ -157,7 +157,7 @@ private:
         e[bottom - 1] = f;
     }
     // A zero on the diagonal leaves the block at its end after one such sweep.
-    BK_HD void sweep_without_shift(const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
+    BK_LINALG_STEP void sweep_without_shift(const Sweeps<R>& left, const Sweeps<R>& right, int number, bool records) {
         R c = 1, old_c = 1, old_s = 0;
         for (int i = top; i < bottom; ++i) {
             const Rotation<R> on_right = Rotation<R>::of(d[i] * c, e[i]);
@@ -181,8 +181,9 @@ private:
 // Diagonalises B: d becomes the singular values with any sign in any order; the rows of u and v are multiplied by the
 // rotations if v is not NULL. `shared` has two ints. The number of off-diagonals that did not converge, in all threads.
 template <class R, class E>
-BK_HD int diagonalise_bidiagonal(const MatrixTeam& team, R* d, R* e, int n, const Sweeps<R>& left, const Sweeps<R>& right,
-                                 int* shared, E* u, int64_t u_pitch, int u_rows, E* v, int64_t v_pitch) {
+BK_LINALG_STEP int diagonalise_bidiagonal(const MatrixTeam& team, R* d, R* e, int n, const Sweeps<R>& left,
+                                          const Sweeps<R>& right, int* shared, E* u, int64_t u_pitch, int u_rows, E* v,
+                                          int64_t v_pitch) {
     BidiagonalQr<R> qr(d, e, n);
     const bool records = v != nullptr;
     team.sync();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues of general matrices, for each scalar.
 #include "linalg/spectral/general.h"
-#include "linalg/spectral/run.h"
+#include "linalg/spectral/run_cuda.cuh"
 
 namespace bk::linalg::spectral {
 

@@ -59,7 +59,7 @@ struct GeneralJob {
         return scratch.bytes();
     }
 
-    BK_HD void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
+    BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const bool has_vectors = wants_vectors();
         const Parts p = carve(scratch, n, has_vectors);
@@ -92,7 +92,7 @@ struct GeneralJob {
     }
 
 private:
-    BK_HD R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
+    BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const E* const from = a.matrix(item);
         R most = 0;
         for_elements(team, a.by, n, n, [&](int i, int j) {
@@ -106,14 +106,14 @@ private:
     }
 
     // By real parts, then moduli of imaginary ones, of a pair the positive one first: a pair stays together.
-    BK_HD static bool is_before(C a, int i, C b, int j) {
+    BK_LINALG static bool is_before(C a, int i, C b, int j) {
         if (a.re != b.re) return a.re < b.re;
         const R of_a = absolute(a.im), of_b = absolute(b.im);
         if (of_a != of_b) return of_a < of_b;
         if (!kIsComplex<E>) return i < j;
         return a.im != b.im ? a.im > b.im : i < j;
     }
-    BK_HD void sort_values(const MatrixTeam& team, const Parts& p) const {
+    BK_LINALG void sort_values(const MatrixTeam& team, const Parts& p) const {
         for_own(team, 0, n, [&](int i) {
             int before = 0;
             for (int j = 0; j < n; ++j) before += is_before(p.w[j], j, p.w[i], i) ? 1 : 0;
@@ -122,7 +122,8 @@ private:
         team.sync();
     }
 
-    BK_HD void find_vectors(const MatrixTeam& team, const Parts& p, const SchurForm<E>& form, int64_t item, int side) const {
+    BK_LINALG void find_vectors(const MatrixTeam& team, const Parts& p, const SchurForm<E>& form, int64_t item,
+                                int side) const {
         for_columns(team, 0, n, [&](int k) {
             if (k > 0 && form.begins_pair(k - 1)) return;
             const bool is_pair = form.begins_pair(k);
@@ -170,7 +171,7 @@ private:
         team.sync();
     }
 
-    BK_HD void store_packed(const MatrixTeam& team, const Parts& p, const View<R>& view, int64_t item) const {
+    BK_LINALG void store_packed(const MatrixTeam& team, const Parts& p, const View<R>& view, int64_t item) const {
         R* const to = view.matrix(item);
         for_elements(team, view.by, n, n, [&](int i, int j) {
             const C x = p.y[i + p.order[j] * p.wide_pitch] * p.phase[j];
@@ -178,7 +179,7 @@ private:
         });
     }
 
-    BK_HD void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
+    BK_LINALG void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
         const R nan = kNaN<R>;
         for_own(team, 0, n, [&](int k) {
             if (w != nullptr) w[item * n + k] = {nan, nan};

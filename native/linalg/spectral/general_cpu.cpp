@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of general matrices, for each scalar.
+// Eigenvalues of general real matrices.
 #include "linalg/spectral/general.h"
-#include "linalg/spectral/run.h"
+#include "linalg/spectral/run_cpu.h"
 
 namespace bk::linalg::spectral {
 
 template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<float>&);
 template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<double>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<float>>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<double>>&);
 
 }  // namespace bk::linalg::spectral

@@ -43,7 +43,7 @@ struct HermitianJob {
         return scratch.bytes();
     }
 
-    BK_HD void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
+    BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const Parts p = carve(scratch, n, v.base != nullptr);
         const R most = load(team, p, item);
@@ -72,7 +72,7 @@ struct HermitianJob {
 
 private:
     // The whole matrix from one triangle; the largest part of an element, or NaN.
-    BK_HD R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
+    BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const E* const from = a.matrix(item);
         R most = 0;
         for_elements(team, a.by, n, n, [&](int i, int j) {
@@ -87,7 +87,7 @@ private:
         });
         return team.largest(most);
     }
-    BK_HD void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
+    BK_LINALG void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
         const R nan = nan_of<R>();
         for_own(team, 0, n, [&](int i) { w[item * n + i] = nan; });
         fill_matrix(team, v, item, n, n, nan_of<E>());

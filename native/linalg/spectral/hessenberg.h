@@ -11,7 +11,7 @@ constexpr int kBalancingPasses = 16;
 // D^-1 A D with powers of two, so that the rows and columns of one index have like lengths (James, Langou & Lowery 2014,
 // LAPACK's gebal without permutations). `scale` gets D.
 template <class E>
-BK_HD void balance(const MatrixTeam& team, E* a, int64_t pitch, int n, real_t<E>* scale) {
+BK_LINALG_STEP void balance(const MatrixTeam& team, E* a, int64_t pitch, int n, real_t<E>* scale) {
     using R = real_t<E>;
     for_own(team, 0, n, [&](int i) { scale[i] = 1; });
     team.sync();
@@ -55,7 +55,7 @@ BK_HD void balance(const MatrixTeam& team, E* a, int64_t pitch, int n, real_t<E>
 // A = Q H Q^H by Householder reflectors (Golub & Van Loan, 7.4). `a` becomes H, and `q`, unless it is NULL, becomes Q. tau and
 // v have n elements.
 template <class E>
-BK_HD void reduce_to_hessenberg(const MatrixTeam& team, E* a, int64_t pitch, int n, E* q, E* tau, E* v) {
+BK_LINALG_STEP void reduce_to_hessenberg(const MatrixTeam& team, E* a, int64_t pitch, int n, E* q, E* tau, E* v) {
     for (int k = 0; k + 2 < n; ++k) {
         E* const column = a + k * pitch;
         const Reflector<E> h = reflect_column(team, column, k + 1, n);

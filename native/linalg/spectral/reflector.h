@@ -14,7 +14,7 @@ struct Reflector {
 
     // `tail` is the squared length of x. Vectors so short that squares lose digits count as 0: entries are scaled to at
     // most 1, so that the error is far below one rounding of the matrix.
-    static BK_HD Reflector of(E alpha, real_t<E> tail) {
+    static BK_LINALG Reflector of(E alpha, real_t<E> tail) {
         using R = real_t<E>;
         const R re = real(alpha), im = imaginary(alpha), of_alpha = square(alpha), least = Numbers<R>::kFloor;
         if (tail < least && (im == 0 || of_alpha < least)) return {re, element_of<E>(0), element_of<E>(0)};
@@ -26,7 +26,7 @@ struct Reflector {
 
 // The team's reflector of column entries [pivot, rows), which become v without its 1.
 template <class E>
-BK_HD Reflector<E> reflect_column(const MatrixTeam& team, E* column, int pivot, int rows) {
+BK_LINALG_STEP Reflector<E> reflect_column(const MatrixTeam& team, E* column, int pivot, int rows) {
     real_t<E> tail = 0;
     for_own(team, pivot + 1, rows, [&](int i) { tail += square(column[i]); });
     const E alpha = column[pivot];
@@ -37,7 +37,7 @@ BK_HD Reflector<E> reflect_column(const MatrixTeam& team, E* column, int pivot, 
 
 // column[pivot..rows) -= factor v (v^H column), by one warp; v is below its pivot, where it is 1.
 template <class E>
-BK_HD void apply_to_column(const MatrixTeam& team, const E* v, E factor, E* column, int pivot, int rows) {
+BK_LINALG void apply_to_column(const MatrixTeam& team, const E* v, E factor, E* column, int pivot, int rows) {
     const E at_pivot = column[pivot];  // read before the lanes meet in the sum, written behind it
     const E below = lane_total<E>(team, pivot + 1, rows, [&](int i) { return conj(v[i]) * column[i]; });
     const E weight = factor * (below + at_pivot);
@@ -48,8 +48,8 @@ BK_HD void apply_to_column(const MatrixTeam& team, const E* v, E factor, E* colu
 // Overwrites reflectors, vector k below row k + offset of column k, by the first `columns` columns of their product
 // H_0 H_1 ... H_(count - 1) of `rows` rows (LAPACK's org2r). offset is 0 or 1.
 template <class E>
-BK_HD void form_product(const MatrixTeam& team, E* a, int64_t pitch, int rows, int columns, int count, int offset,
-                        const E* tau) {
+BK_LINALG_STEP void form_product(const MatrixTeam& team, E* a, int64_t pitch, int rows, int columns, int count, int offset,
+                                 const E* tau) {
     const E zero = element_of<E>(0), one = element_of<E>(1);
     for_columns(team, count + offset, columns,
                 [&](int j) { for_lanes(team, 0, rows, [&](int i) { a[i + j * pitch] = i == j ? one : zero; }); });

@@ -23,14 +23,14 @@ struct Sweeps {
         sweeps.range = scratch.take<int>(2 * kMostSweeps);
         return sweeps;
     }
-    BK_HD void set(int sweep, int i, R cosine, R sine) const {
+    BK_LINALG void set(int sweep, int i, R cosine, R sine) const {
         c[sweep * n + i] = cosine;
         s[sweep * n + i] = sine;
     }
 };
 
 template <class R, class E, int kRows>
-BK_HD void rotate_rows(const R* c, const R* s, int first, int last, E* a, int64_t pitch) {
+BK_LINALG void rotate_rows(const R* c, const R* s, int first, int last, E* a, int64_t pitch) {
     E carried[kRows];
     for (int k = 0; k < kRows; ++k) carried[k] = a[first * pitch + k];
     for (int i = first; i < last; ++i) {
@@ -48,7 +48,7 @@ BK_HD void rotate_rows(const R* c, const R* s, int first, int last, E* a, int64_
 
 // The rows [0, rows) of `a` times the rotations of `count` sweeps.
 template <class R, class E>
-BK_HD void apply_sweeps(const MatrixTeam& team, const Sweeps<R>& sweeps, int count, E* a, int64_t pitch, int rows) {
+BK_LINALG_STEP void apply_sweeps(const MatrixTeam& team, const Sweeps<R>& sweeps, int count, E* a, int64_t pitch, int rows) {
     for_rows<E>(team, 0, rows, [&](int row, auto group) {
         for (int sweep = 0; sweep < count; ++sweep)
             rotate_rows<R, E, decltype(group)::value>(sweeps.c + sweep * sweeps.n, sweeps.s + sweep * sweeps.n,

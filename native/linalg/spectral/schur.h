@@ -13,7 +13,7 @@ template <class E>
 constexpr int kBulge = kIsComplex<E> ? 2 : 3;
 
 template <class R>
-BK_HD Complex<R> square_root(Complex<R> z) {
+BK_LINALG Complex<R> square_root(Complex<R> z) {
     const R size = modulus(z);
     if (size == 0) return {R(0), R(0)};
     const R half = root(R(0.5) * (size + absolute(z.re))), other = z.im / (2 * half);
@@ -29,12 +29,12 @@ struct SchurState {
     int n;
     bool is_whole;  // all of T is wanted, not its eigenvalues alone
 
-    BK_HD E& at(int i, int j) const { return h[i + j * pitch]; }
+    BK_LINALG E& at(int i, int j) const { return h[i + j * pitch]; }
 };
 
 // The eigenvalue of [a b; c d] next to d (Wilkinson's shift).
 template <class R>
-BK_HD Complex<R> nearest_value(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R> d) {
+BK_LINALG Complex<R> nearest_value(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R> d) {
     const Complex<R> product = square_root(b) * square_root(c);
     const R size = largest_part(product);
     if (size == 0) return d;
@@ -49,7 +49,7 @@ BK_HD Complex<R> nearest_value(Complex<R> a, Complex<R> b, Complex<R> c, Complex
 
 // The first column of (H - s1)(H - s2), or of H - s, up to a factor: what the first reflector of a step maps to an axis.
 template <class R>
-BK_HD void first_column(const SchurState<R>& s, int top, int bottom, bool is_exceptional, R (&x)[3]) {
+BK_LINALG void first_column(const SchurState<R>& s, int top, int bottom, bool is_exceptional, R (&x)[3]) {
     R trace, determinant;
     if (is_exceptional) {
         const R size = absolute(s.at(bottom, bottom - 1)) + absolute(s.at(bottom - 1, bottom - 2));
@@ -67,7 +67,7 @@ BK_HD void first_column(const SchurState<R>& s, int top, int bottom, bool is_exc
     x[2] = s.at(top + 2, top + 1);
 }
 template <class R>
-BK_HD void first_column(const SchurState<Complex<R>>& s, int top, int bottom, bool is_exceptional, Complex<R> (&x)[2]) {
+BK_LINALG void first_column(const SchurState<Complex<R>>& s, int top, int bottom, bool is_exceptional, Complex<R> (&x)[2]) {
     const Complex<R> last = s.at(bottom, bottom);
     const Complex<R> shift =
         is_exceptional ? last + Complex<R>{R(0.75) * modulus(s.at(bottom, bottom - 1)), R(0)}
@@ -78,7 +78,7 @@ BK_HD void first_column(const SchurState<Complex<R>>& s, int top, int bottom, bo
 
 // Rows of a matrix times I - tau v v^H, v having kCount elements from column k on.
 template <int kCount, class E>
-BK_HD void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, int end, int k, const E* v, E tau) {
+BK_LINALG void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, int end, int k, const E* v, E tau) {
     E times[kCount], back[kCount];
     for (int c = 0; c < kCount; ++c) {
         times[c] = v[c] * tau;
@@ -94,7 +94,8 @@ BK_HD void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, i
     });
 }
 template <class E>
-BK_HD void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, int end, int k, int count, const E* v, E tau) {
+BK_LINALG void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, int end, int k, int count, const E* v,
+                           E tau) {
     if (count == kBulge<E>)
         mix_columns<kBulge<E>>(team, a, pitch, begin, end, k, v, tau);
     else
@@ -103,7 +104,7 @@ BK_HD void mix_columns(const MatrixTeam& team, E* a, int64_t pitch, int begin, i
 
 // A QR step: chases the bulge of one or two shifts from top to bottom. All threads compute each reflector.
 template <class E>
-BK_HD void chase_bulge(const MatrixTeam& team, const SchurState<E>& s, int top, int bottom, bool is_exceptional) {
+BK_LINALG_STEP void chase_bulge(const MatrixTeam& team, const SchurState<E>& s, int top, int bottom, bool is_exceptional) {
     using R = real_t<E>;
     constexpr int kMost = kBulge<E>;
     E x[kMost];
@@ -148,7 +149,7 @@ BK_HD void chase_bulge(const MatrixTeam& team, const SchurState<E>& s, int top, 
 
 // Splits a block of two rows with real eigenvalues into two of one.
 template <class R>
-BK_HD void split_pair(const MatrixTeam& team, const SchurState<R>& s, int top) {
+BK_LINALG_STEP void split_pair(const MatrixTeam& team, const SchurState<R>& s, int top) {
     const R a = s.at(top, top), b = s.at(top, top + 1), c = s.at(top + 1, top), d = s.at(top + 1, top + 1);
     const R half = R(0.5) * (a - d), discriminant = half * half + b * c;
     team.sync();
@@ -180,7 +181,7 @@ BK_HD void split_pair(const MatrixTeam& team, const SchurState<R>& s, int top) {
 
 // Reduces H to T; the number of rows that are left if it does not converge.
 template <class E>
-BK_HD int reduce_to_schur(const MatrixTeam& team, const SchurState<E>& s) {
+BK_LINALG_STEP int reduce_to_schur(const MatrixTeam& team, const SchurState<E>& s) {
     using R = real_t<E>;
     int bottom = s.n - 1, iteration = 0, left = kIterations * (s.n > 10 ? s.n : 10);
     while (bottom > 0) {

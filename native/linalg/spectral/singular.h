@@ -71,7 +71,7 @@ struct SingularJob {
         return scratch.bytes();
     }
 
-    BK_HD void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
+    BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const Parts p = carve(scratch, shape);
         const int rows = shape.rows(), n = shape.columns();
@@ -110,7 +110,7 @@ struct SingularJob {
 
 private:
     // Values above max(atol, rtol s[0]); sizes are scaled.
-    BK_HD int count_above(const Parts& p, int n, double scale) const {
+    BK_LINALG int count_above(const Parts& p, int n, double scale) const {
         const double most = static_cast<double>(p.size[p.order[0]]);
         const double limit = atol * scale > rtol * most ? atol * scale : rtol * most;
         int count = 0;
@@ -120,9 +120,9 @@ private:
 
     // The sum of left_k weight_k right_k^H over the first `count` columns in order.
     template <class Weight>
-    BK_HD void store_product(const MatrixTeam& team, const View<E>& view, int64_t item, const E* left, int64_t left_pitch,
-                             int left_rows, const E* right, int64_t right_pitch, int right_rows, const int* order, int count,
-                             const Weight& weight) const {
+    BK_LINALG_STEP void store_product(const MatrixTeam& team, const View<E>& view, int64_t item, const E* left,
+                                      int64_t left_pitch, int left_rows, const E* right, int64_t right_pitch, int right_rows,
+                                      const int* order, int count, const Weight& weight) const {
         E* const to = view.matrix(item);
         for_elements(team, view.by, left_rows, right_rows, [&](int i, int j) {
             E total = element_of<E>(0);
@@ -134,7 +134,7 @@ private:
         });
     }
 
-    BK_HD double rest_of(const Parts& p, int n, double scale) const {
+    BK_LINALG double rest_of(const Parts& p, int n, double scale) const {
         double squares = 0;
         for (int k = n - 1; k >= rank; --k) {
             const double x = static_cast<double>(p.size[p.order[k]]);
@@ -143,7 +143,7 @@ private:
         return sqrt(squares) / scale;
     }
 
-    BK_HD R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
+    BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const E* const from = a.matrix(item);
         const bool is_wide = shape.is_wide();
         R most = 0;
@@ -162,7 +162,7 @@ private:
 
     // Columns in descending order of the values, each pair with the phase of U's column, and the signs of the values in the
     // shorter side's.
-    BK_HD void store(const MatrixTeam& team, const Parts& p, int64_t item, int above, R back) const {
+    BK_LINALG void store(const MatrixTeam& team, const Parts& p, int64_t item, int above, R back) const {
         const bool is_wide = shape.is_wide();
         const int rows = shape.rows(), n = shape.columns(), kept = shape.long_vectors();
         for_own(team, n, kept, [&](int j) { p.order[j] = j; });
@@ -197,7 +197,7 @@ private:
                           [&](int k) { return p.size[k] * back; });
     }
 
-    BK_HD void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
+    BK_LINALG void fail(const MatrixTeam& team, int64_t item, int32_t why) const {
         const R nan = kNaN<R>;
         const int n = shape.columns(), kept = shape.long_vectors(), values = n < rank ? n : rank;
         for_own(team, 0, s == nullptr ? 0 : values, [&](int i) { s[item * step_s + i] = nan; });

@@ -13,7 +13,9 @@
 #include "core/abi/launch.h"
 #include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
+#include "linalg/sizes.h"
 #include "linalg/spectral/element.h"
+#include "linalg/target.h"
 
 namespace bk::linalg::spectral {
 
@@ -27,7 +29,7 @@ public:
     template <class E>
     BK_HD E* take(int64_t count) {
         char* const at = base_ + used_;
-        used_ += (count * static_cast<int64_t>(sizeof(E)) + kAlignment - 1) / kAlignment * kAlignment;
+        used_ += (times(count, sizeof(E)) + kAlignment - 1) / kAlignment * kAlignment;
         return reinterpret_cast<E*>(at);
     }
     BK_HD int64_t bytes() const { return used_; }
@@ -48,7 +50,7 @@ private:
 namespace bk::linalg::spectral {
 
 // job(team, scratch, item) for each item in [0, items), each with `bytes` of scratch. `extent`, that of the matrices, chooses
-// the team. run.h defines it.
+// the team. run_cuda.cuh and run_cpu.h define it.
 template <class Job>
 Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, int64_t bytes, const Job& job);
 

@@ -42,7 +42,7 @@ struct MatrixTeam {
 // Bytes of the workspace that `items` teams with `bytes` of scratch each need.
 inline size_t team_workspace(int64_t items, int64_t, int64_t bytes) {
     Carver carver;
-    carver.take<char>(std::min(items, kWorkers) * ceil_div<int64_t>(bytes, 64) * 64);
+    carver.take<char>(times(std::min(items, kWorkers), ceil_div<int64_t>(bytes, 64) * 64));
     return carver.bytes();
 }
 

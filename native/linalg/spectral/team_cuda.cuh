@@ -104,7 +104,7 @@ struct TeamShape {
 inline size_t team_workspace(int64_t items, int64_t extent, int64_t bytes) {
     const TeamShape shape = TeamShape::of(items, extent, bytes);
     Carver carver;
-    carver.take<char>(shape.is_shared ? 0 : shape.blocks * shape.slice);
+    carver.take<char>(shape.is_shared ? 0 : times(shape.blocks, shape.slice));
     return carver.bytes();
 }
 

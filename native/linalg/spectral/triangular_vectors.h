@@ -8,11 +8,11 @@
 namespace bk::linalg::spectral {
 
 template <class R>
-BK_HD Complex<R> as_complex(R x) {
+BK_LINALG Complex<R> as_complex(R x) {
     return {x, R(0)};
 }
 template <class R>
-BK_HD Complex<R> as_complex(Complex<R> x) {
+BK_LINALG Complex<R> as_complex(Complex<R> x) {
     return x;
 }
 
@@ -25,15 +25,15 @@ struct SchurForm {
     int64_t pitch;
     int n;
 
-    BK_HD E at(int i, int j) const { return t[i + j * pitch]; }
-    BK_HD bool begins_pair([[maybe_unused]] int i) const {
+    BK_LINALG E at(int i, int j) const { return t[i + j * pitch]; }
+    BK_LINALG bool begins_pair([[maybe_unused]] int i) const {
         if constexpr (kIsComplex<E>)
             return false;
         else
             return i + 1 < n && at(i + 1, i) != 0;
     }
     // The eigenvalues of rows i and, of a block, i + 1, the one with the positive imaginary part first.
-    BK_HD C value(int i) const {
+    BK_LINALG C value(int i) const {
         if constexpr (kIsComplex<E>) {
             return at(i, i);
         } else {
@@ -51,13 +51,13 @@ struct SchurForm {
 
 // x / d, with |d| at least `least`.
 template <class R>
-BK_HD Complex<R> bounded_quotient(Complex<R> x, Complex<R> d, R least) {
+BK_LINALG Complex<R> bounded_quotient(Complex<R> x, Complex<R> d, R least) {
     return largest_part(d) < least ? x / Complex<R>{least, R(0)} : x / d;
 }
 
 // Solves [a b; c d] (x, y) = (x, y).
 template <class R>
-BK_HD void solve_pair(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R> d, R least, Complex<R>& x, Complex<R>& y) {
+BK_LINALG_STEP void solve_pair(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R> d, R least, Complex<R>& x, Complex<R>& y) {
     const R size = larger(larger(largest_part(a), largest_part(b)), larger(largest_part(c), largest_part(d)));
     const R scale = size > least ? 1 / size : 1 / least;
     a = a * scale;
@@ -72,7 +72,7 @@ BK_HD void solve_pair(Complex<R> a, Complex<R> b, Complex<R> c, Complex<R> d, R 
 
 // Scales the warp's vector down if its new element is large.
 template <class R>
-BK_HD void limit_growth(const MatrixTeam& team, Complex<R>* x, int begin, int end, R size) {
+BK_LINALG void limit_growth(const MatrixTeam& team, Complex<R>* x, int begin, int end, R size) {
     if (!(size > Numbers<R>::kWide)) return;
     const R scale = inverse_power(size);
     team.sync_lanes();
@@ -81,15 +81,15 @@ BK_HD void limit_growth(const MatrixTeam& team, Complex<R>* x, int begin, int en
 }
 
 template <class R>
-BK_HD R least_difference(Complex<R> value) {
+BK_LINALG R least_difference(Complex<R> value) {
     const R u = Numbers<R>::kRoundoff;
     return larger(larger(u * largest_part(value), u * u), Numbers<R>::kTiny);
 }
 
 // x with T x = value x, for the eigenvalue of row k, or of rows k - 1 and k, `size` being 1 or 2; one warp.
 template <class E>
-BK_HD void right_vector(const MatrixTeam& team, const SchurForm<E>& t, int k, int size, Complex<real_t<E>> value,
-                        Complex<real_t<E>>* x) {
+BK_LINALG_STEP void right_vector(const MatrixTeam& team, const SchurForm<E>& t, int k, int size, Complex<real_t<E>> value,
+                                 Complex<real_t<E>>* x) {
     using R = real_t<E>;
     using C = Complex<R>;
     const R least = least_difference(value);
@@ -143,8 +143,8 @@ BK_HD void right_vector(const MatrixTeam& team, const SchurForm<E>& t, int k, in
 
 // y with y^H T = value y^H, for the eigenvalue of row k, or of rows k and k + 1; one warp.
 template <class E>
-BK_HD void left_vector(const MatrixTeam& team, const SchurForm<E>& t, int k, int size, Complex<real_t<E>> value,
-                       Complex<real_t<E>>* y) {
+BK_LINALG_STEP void left_vector(const MatrixTeam& team, const SchurForm<E>& t, int k, int size, Complex<real_t<E>> value,
+                                Complex<real_t<E>>* y) {
     using R = real_t<E>;
     using C = Complex<R>;
     const R least = least_difference(value);

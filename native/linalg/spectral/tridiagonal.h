@@ -32,8 +32,8 @@ struct TridiagonalScratch {
 
 // One pass over rows: the update of the step before, and the product with the new reflector.
 template <class E, int kRows>
-BK_HD void update_and_multiply(E* a, int64_t pitch, int row, int begin, int end, const E* old_v, const E* old_w, const E* v,
-                               E* product) {
+BK_LINALG void update_and_multiply(E* a, int64_t pitch, int row, int begin, int end, const E* old_v, const E* old_w, const E* v,
+                                   E* product) {
     E own_v[kRows], own_w[kRows], total[kRows];
     for (int k = 0; k < kRows; ++k) {
         own_v[k] = old_v[row + k];
@@ -55,7 +55,7 @@ BK_HD void update_and_multiply(E* a, int64_t pitch, int row, int begin, int end,
 // A = Q T Q^H of a whole Hermitian matrix; d and e become T's diagonals, and the columns of `a` the reflectors of Q, which
 // form_product() with offset 1 makes Q of. The trailing matrix is read once a step: its update waits for the next product.
 template <class E>
-BK_HD void tridiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int n, const TridiagonalScratch<E>& t) {
+BK_LINALG_STEP void tridiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int n, const TridiagonalScratch<E>& t) {
     using R = real_t<E>;
     for_own(team, 0, n, [&](int i) { t.v[0][i] = t.w[0][i] = element_of<E>(0); });
     team.sync();
@@ -107,7 +107,7 @@ struct TridiagonalQr {
     int n, top = 0, bottom, sweeps_left;
     R negligible;  // off-diagonals up to here are 0 whatever the diagonal
 
-    BK_HD TridiagonalQr(R* diagonal, R* off_diagonal, int extent)
+    BK_LINALG TridiagonalQr(R* diagonal, R* off_diagonal, int extent)
         : d(diagonal), e(off_diagonal), n(extent), bottom(extent - 1), sweeps_left(kIterations * extent) {
         R most = 0;
         for (int i = 0; i < n; ++i) most = larger(most, absolute(d[i]));
@@ -116,7 +116,7 @@ struct TridiagonalQr {
     }
 
     // Moves to the last block that is not diagonal; false if there is none.
-    BK_HD bool find_block() {
+    BK_LINALG bool find_block() {
         for (; bottom > 0; --bottom) {
             top = bottom;
             while (top > 0 && !vanishes(top - 1)) --top;
@@ -126,7 +126,7 @@ struct TridiagonalQr {
     }
 
     // One implicit QR sweep from top to bottom.
-    BK_HD void sweep(const Sweeps<R>& sweeps, int number, bool records) {
+    BK_LINALG void sweep(const Sweeps<R>& sweeps, int number, bool records) {
         const R half = (d[bottom - 1] - d[bottom]) / (2 * e[bottom - 1]);
         const R reach = half + with_sign(absolute(half) > Numbers<R>::kWide ? absolute(half) : root(1 + half * half), half);
         R g = d[top] - d[bottom] + e[bottom - 1] / reach, s = 1, c = 1, p = 0;
@@ -149,7 +149,7 @@ struct TridiagonalQr {
     }
 
 private:
-    BK_HD bool vanishes(int i) {
+    BK_LINALG bool vanishes(int i) {
         const R x = absolute(e[i]);
         if (x > negligible && x > Numbers<R>::kRoundoff * (absolute(d[i]) + absolute(d[i + 1]))) return false;
         e[i] = 0;
@@ -160,8 +160,8 @@ private:
 // Diagonalises T: d becomes the eigenvalues in any order, and the rows of z, unless it is NULL, are multiplied by the
 // rotations. `shared` has two ints. The number of off-diagonals that did not converge, equal in all threads.
 template <class R, class E>
-BK_HD int diagonalise(const MatrixTeam& team, R* d, R* e, int n, const Sweeps<R>& sweeps, int* shared, E* z, int64_t pitch,
-                      int rows) {
+BK_LINALG_STEP int diagonalise(const MatrixTeam& team, R* d, R* e, int n, const Sweeps<R>& sweeps, int* shared, E* z,
+                               int64_t pitch, int rows) {
     TridiagonalQr<R> qr(d, e, n);
     team.sync();
     for (;;) {

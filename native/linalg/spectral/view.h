@@ -27,16 +27,22 @@ struct View {
 
 // body(i, j) for all elements of a matrix; adjacent lanes take what is adjacent in memory.
 template <class Body>
-BK_HD void for_elements(const MatrixTeam& team, const Strides& by, int rows, int columns, const Body& body) {
-    if (by.rows_are_closer())
+BK_LINALG void for_elements(const MatrixTeam& team, const Strides& by, int rows, int columns, const Body& body) {
+    if (kIsOneLoop) {
+        const bool by_rows = by.rows_are_closer();
+        for_columns(team, 0, by_rows ? columns : rows, [&](int j) {
+            for_lanes(team, 0, by_rows ? rows : columns, [&](int i) { body(by_rows ? i : j, by_rows ? j : i); });
+        });
+    } else if (by.rows_are_closer()) {
         for_columns(team, 0, columns, [&](int j) { for_lanes(team, 0, rows, [&](int i) { body(i, j); }); });
-    else
+    } else {
         for_columns(team, 0, rows, [&](int i) { for_lanes(team, 0, columns, [&](int j) { body(i, j); }); });
+    }
 }
 
 // Every element of matrix `item` becomes `value`.
 template <class E>
-BK_HD void fill_matrix(const MatrixTeam& team, const View<E>& view, int64_t item, int rows, int columns, E value) {
+BK_LINALG_STEP void fill_matrix(const MatrixTeam& team, const View<E>& view, int64_t item, int rows, int columns, E value) {
     if (view.base == nullptr) return;
     E* const to = view.matrix(item);
     for_elements(team, view.by, rows, columns, [&](int i, int j) { to[i * view.by.row + j * view.by.column] = value; });
@@ -44,8 +50,8 @@ BK_HD void fill_matrix(const MatrixTeam& team, const View<E>& view, int64_t item
 
 // Column j of matrix `item` becomes column order[j] of scratch times factor[j], or its conjugate.
 template <class E>
-BK_HD void store_columns(const MatrixTeam& team, const View<E>& view, int64_t item, const E* a, int64_t pitch, int rows,
-                         int columns, const int* order, const E* factor, bool conjugates = false) {
+BK_LINALG_STEP void store_columns(const MatrixTeam& team, const View<E>& view, int64_t item, const E* a, int64_t pitch,
+                                  int rows, int columns, const int* order, const E* factor, bool conjugates = false) {
     E* const to = view.matrix(item);
     for_elements(team, view.by, rows, columns, [&](int i, int j) {
         to[i * view.by.row + j * view.by.column] = conj_if(conjugates, a[i + order[j] * pitch] * factor[j]);
@@ -55,7 +61,7 @@ BK_HD void store_columns(const MatrixTeam& team, const View<E>& view, int64_t it
 // The phase, of modulus 1, that makes one element of a vector real and positive: the first whose modulus is within 1/1000 of
 // the largest. So vectors do not depend on rounding errors, on the target, or on the algorithm.
 template <class E>
-BK_HD E phase_of(const MatrixTeam& team, const E* vector, int length) {
+BK_LINALG_STEP E phase_of(const MatrixTeam& team, const E* vector, int length) {
     using R = real_t<E>;
     R most = 0;
     for_lanes(team, 0, length, [&](int i) { most = larger(most, square(vector[i])); });
@@ -76,7 +82,7 @@ BK_HD E phase_of(const MatrixTeam& team, const E* vector, int length) {
 
 // order[k] = index of the k-th number in ascending (descending) order; equal ones keep theirs.
 template <class R>
-BK_HD void sort_indices(const MatrixTeam& team, const R* x, int n, bool descends, int* order) {
+BK_LINALG_STEP void sort_indices(const MatrixTeam& team, const R* x, int n, bool descends, int* order) {
     for_own(team, 0, n, [&](int i) {
         int before = 0;
         for (int j = 0; j < n; ++j) {

@@ -6,9 +6,9 @@
 #include "linalg/spectral/view.h"
 
 #if BK_CUDA
-#include "linalg/spectral/copy_to_host_cuda.cuh"
+#include "linalg/ops/copy_to_host_cuda.cuh"
 #else
-#include "linalg/spectral/copy_to_host_cpu.h"
+#include "linalg/ops/copy_to_host_cpu.h"
 #endif
 
 namespace bk::linalg::spectral {

@@ -2,8 +2,8 @@
 // Singular values: a row with strides and batches, and the reference's functions.
 #pragma once
 
-#include "linalg/spectral/host_numbers.h"
-#include "linalg/spectral/operands.h"
+#include "linalg/ops/host_numbers.h"
+#include "linalg/ops/spectral.h"
 #include "linalg/spectral/singular.h"
 
 namespace bk::linalg {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces native/linalg/spectral/copy_to_host_cuda.cuh: memory of kernels on fibers is that of the host.
+// Replaces native/linalg/ops/copy_to_host_cuda.cuh: memory of kernels on fibers is that of the host.
 #pragma once
 
 #include <cstring>

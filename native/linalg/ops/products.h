@@ -2,8 +2,8 @@
 // Products of singular vectors: pseudoinverses with ranks, and polar decompositions.
 #pragma once
 
-#include "linalg/spectral/host_numbers.h"
-#include "linalg/spectral/operands.h"
+#include "linalg/ops/host_numbers.h"
+#include "linalg/ops/spectral.h"
 #include "linalg/spectral/singular.h"
 
 namespace bk::linalg {

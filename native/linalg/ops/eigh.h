@@ -2,8 +2,8 @@
 // Eigenvalues of Hermitian matrices: a row with strides and batches, and the reference's functions.
 #pragma once
 
+#include "linalg/ops/spectral.h"
 #include "linalg/spectral/hermitian.h"
-#include "linalg/spectral/operands.h"
 
 namespace bk::linalg {
 

@@ -2,8 +2,8 @@
 // Eigenvalues of general matrices: a row with strides and batches, and the reference's function.
 #pragma once
 
+#include "linalg/ops/spectral.h"
 #include "linalg/spectral/general.h"
-#include "linalg/spectral/operands.h"
 
 namespace bk::linalg {
 
