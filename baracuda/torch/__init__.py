@@ -59,6 +59,7 @@ _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high"
             "output_padding", "output_size", "padding_after", "scale_factor", "stride")  # fmt: skip
 
 
+_MODULES = ("fft", "linalg")
 # Modules of operators that do not follow from the op tables, and of functions that call other ones.
 _BY_HAND: tuple[Any, ...] = (_concat, _pages)
 _module_of: dict[str, Any] = {name: module for module in _BY_HAND for name in module.SCHEMAS}
@@ -66,8 +67,8 @@ _COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, 
 
 
 def __getattr__(name: str) -> Any:
-    if name == "fft":
-        return importlib.import_module(f"{__name__}.fft")
+    if name in _MODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec)
@@ -84,7 +85,7 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     by_hand = [name for module in _BY_HAND for name in module.FUNCTIONS]
     composed = [name for module in _COMPOSED for name in module.NAMES]
-    return sorted({*specs(), *by_hand, *composed, "fft", "register"})
+    return sorted({*specs(), *by_hand, *composed, *_MODULES, "register"})
 
 
 def register() -> None:
