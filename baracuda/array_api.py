@@ -67,7 +67,7 @@ from numpy import (  # noqa: F401
 import baracuda as bk
 from baracuda import fft  # noqa: F401  (the extension)
 from baracuda._arrays.frameworks import result_framework
-from baracuda._functions.shape_rules.call_meta import axes_of, axis_of
+from baracuda._functions.shape_rules.call_meta import axis_of
 from baracuda._promotion import NUMBERS as _NUMBERS
 from baracuda._promotion import as_dtype as _as
 from baracuda._promotion import copied as _copy

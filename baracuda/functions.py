@@ -167,6 +167,7 @@ _ANNOTATIONS = {
     "format": "str | int | GgufBlockFormat",
     "resample_mode": "str | ResampleMode", "sample_mode": "str | SampleMode", "padding_mode": "str | SamplePadding",
     "size": "int | Sequence[int] | None", "scale_factor": "float | Sequence[float] | None", "cubic_a": "float | None",
+    "rcond": "float | None",
     "numel": "int | None", "book": "str | CodeBook",
     "cell": "str | CellKind",
     "float_format": "str | FloatFormat", "mx_format": "str | MxFormat", "scale_rule": "str | ScaleRule",

@@ -66,7 +66,8 @@ def watched_call(function: Any, row: Row, views: Views, names: Names, stream: in
 def checked(*, nan: str = "ignore") -> Iterator[None]:
     """Within the context, functions and plans of all threads check their operands: indices are in range, ids and
     offsets are sorted if the op needs it, no matrix is singular or not positive definite (`info`), and with
-    `nan="raise"` no result is NaN. CheckError names operand, position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
+    `nan="raise"` no result is NaN. CheckError names operand, position and value. On CUDA each call copies and waits for
+    that; calls that a graph captures are not checked.
     """
     if nan not in _NAN:
         raise InvalidProblemError(f"nan is {nan!r}, must be one of {', '.join(_NAN)}")

@@ -26,8 +26,8 @@ from baracuda.jax._calls import made as _made
 
 
 def __getattr__(name: str) -> Any:
-    if name == "fft":
-        return importlib.import_module(f"{__name__}.fft")
+    if name in ("fft", "linalg"):
+        return importlib.import_module(f"{__name__}.{name}")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec, __name__)
@@ -66,5 +66,6 @@ def __dir__() -> list[str]:
             *deform_calls.NAMES,
             *specs(),
             "fft",
+            "linalg",
         }
     )

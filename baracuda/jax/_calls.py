@@ -28,6 +28,7 @@ from baracuda._functions.gradients.registry import (
     zero_padding,
 )
 from baracuda._functions.prepared import Prepared
+from baracuda._functions.shape_rules.matrices import own_axes
 from baracuda._functions.spec import REQUIRED, Spec, specs
 from baracuda._library.loader import Library
 from baracuda.dtypes import ElementKind, as_element
@@ -210,7 +211,7 @@ def _gradients(
     def called(each: Spec | CompositeGradient, wanted: Sequence[bool] | None) -> Any:
         if isinstance(each, CompositeGradient) and each.is_complex:
             conjugates = {name: jnp.conj(values[name]) for name in each.incoming}
-            return jnp.conj(each.of(_call_by_name, {**values, **conjugates}))
+            return jax.tree.map(jnp.conj, each.of(_call_by_name, {**values, **conjugates}))
         if isinstance(each, CompositeGradient):
             return each.of(_call_by_name, values)
         arrays = {a.name: values.get(a.name) for a in each.arrays}
@@ -250,6 +251,8 @@ def _of_gemm(name: str) -> _GradientRule:
 
 
 def _call_by_name(name: str, *arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
+    if name == "concatenate":
+        return jnp.concatenate(*arguments, **numbers)
     spec = specs()[name]
     values = {n.name: n.default for n in spec.numbers if n.default is not REQUIRED} | numbers
     values |= {a.name: value for a, value in zip(spec.positional, arguments)}
@@ -324,7 +327,8 @@ def _vmappable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[
     if not is_partitionable(spec):
         return plain
     function = jax.custom_batching.custom_vmap(partitionable(spec, names, numbers, plain))
-    if spec.layout != "pointwise" and spec.layout not in _ALONG:
+    own = own_axes(spec) if spec.layout == "matrices" else {}
+    if spec.layout not in (*_ALONG, "matrices", "pointwise"):
 
         @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
         def one_by_one(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
@@ -342,12 +346,13 @@ def _vmappable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[
     @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
     def rule(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
         shapes = [array.shape[1:] if b else array.shape for array, b in zip(arrays, is_batched)]
-        rank = max(map(len, shapes))
+        behind = [own.get(argument, 0) for argument in names]
+        rank = max([len(shape) - axes for shape, axes in zip(shapes, behind)])
+        inserted = [(1,) * (rank + axes - len(shape)) for shape, axes in zip(shapes, behind)]
         expanded = [
-            jnp.broadcast_to((array if b else array[None]).reshape(-1, *(1,) * (rank - len(shape)), *shape),
-                             (size, *(1,) * (rank - len(shape)), *shape))
-            for array, b, shape in zip(arrays, is_batched, shapes)
-        ]  # fmt: skip
+            jnp.broadcast_to((array if b else array[None]).reshape(-1, *ones, *shape), (size, *ones, *shape))
+            for array, b, shape, ones in zip(arrays, is_batched, shapes, inserted)
+        ]
         inner = static
         if spec.layout in _ALONG and numbers["axis"] >= 0:
             inner = tuple([(n, value - rank if n == "axis" else value) for n, value in static])

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from baracuda import functions
-from baracuda._arrays.shaping import given_array
-from baracuda.errors import InvalidProblemError, naming
-
-Array = Any
+from baracuda.errors import InvalidProblemError
+from baracuda.linalg.arrays import Array, LinalgCalls
 
 
 class CholeskyResult(NamedTuple):
@@ -71,79 +68,61 @@ class Reflectors(NamedTuple):
     tau: Array
 
 
-@naming("linalg.cholesky")
-def cholesky(a: Array, /, *, upper: bool = False) -> Array:
-    """The factor of Hermitian positive definite matrices (..., n, n): a = L L^H, or with upper a = U^H U. Only that
-    triangle of a is read. A matrix that is not positive definite gives NaN, and an error under `bk.checked()`.
-    """
-    return functions.linalg_cholesky(a, upper=upper)[0]
+class Factors(LinalgCalls):
+    """The functions, for one framework."""
 
+    def cholesky(self, a: Array, /, *, upper: bool = False) -> Array:
+        """The factor of Hermitian positive definite matrices (..., n, n): a = L L^H, or with upper a = U^H U. Only that
+        triangle of a is read. A matrix that is not positive definite gives NaN, and an error under `bk.checked()`.
+        """
+        return self.functions.linalg_cholesky(a, upper=upper)[0]
 
-@naming("linalg.cholesky_ex")
-def cholesky_ex(a: Array, /, *, upper: bool = False) -> CholeskyResult:
-    """cholesky, with the number of the failure of each matrix, on the device."""
-    return CholeskyResult(*functions.linalg_cholesky(a, upper=upper))
+    def cholesky_ex(self, a: Array, /, *, upper: bool = False) -> CholeskyResult:
+        """cholesky, with the number of the failure of each matrix, on the device."""
+        return CholeskyResult(*self.functions.linalg_cholesky(a, upper=upper))
 
+    def lu_factor(self, a: Array, /) -> LUFactors:
+        """LU factorisation with partial pivoting of matrices (..., m, n), packed, and the pivots (..., min(m, n))."""
+        return LUFactors(*self.functions.linalg_lu_factor(a)[:2])
 
-@naming("linalg.lu_factor")
-def lu_factor(a: Array, /) -> LUFactors:
-    """LU factorisation with partial pivoting of matrices (..., m, n), packed, and the pivots (..., min(m, n))."""
-    return LUFactors(*functions.linalg_lu_factor(a)[:2])
+    def lu_factor_ex(self, a: Array, /) -> LUFactorsInfo:
+        """lu_factor, with the first zero pivot of each matrix, on the device."""
+        return LUFactorsInfo(*self.functions.linalg_lu_factor(a))
 
+    def lu(self, a: Array, /) -> LUResult:
+        """a = P L U of matrices (..., m, n), with a permutation P (..., m, m)."""
+        return LUResult(*self.functions.linalg_lu(a))
 
-@naming("linalg.lu_factor_ex")
-def lu_factor_ex(a: Array, /) -> LUFactorsInfo:
-    """lu_factor, with the first zero pivot of each matrix, on the device."""
-    return LUFactorsInfo(*functions.linalg_lu_factor(a))
+    def ldl_factor(self, a: Array, /, *, hermitian: bool = False) -> LDLFactors:
+        """Factors of symmetric, or with hermitian Hermitian, indefinite matrices, whose lower triangle is read."""
+        return LDLFactors(*self.functions.linalg_ldl_factor(a, hermitian=hermitian)[:2])
 
+    def ldl_factor_ex(self, a: Array, /, *, hermitian: bool = False) -> LDLFactorsInfo:
+        """ldl_factor, with the first zero block of each matrix, on the device."""
+        return LDLFactorsInfo(*self.functions.linalg_ldl_factor(a, hermitian=hermitian))
 
-@naming("linalg.lu")
-def lu(a: Array, /) -> LUResult:
-    """a = P L U of matrices (..., m, n), with a permutation P (..., m, m)."""
-    return LUResult(*functions.linalg_lu(a))
+    def qr(self, a: Array, /, mode: str = "reduced") -> QRResult:
+        """a = Q R of matrices (..., m, n). mode "reduced" gives Q min(m, n) columns, "complete" m, and "r" only R.
 
+        InvalidProblemError for another mode.
+        """
+        if mode not in ("reduced", "complete", "r"):
+            raise InvalidProblemError(f"mode is {mode!r}, must be 'reduced', 'complete' or 'r'")
+        if mode == "r":
+            return QRResult(None, self.functions.linalg_qr(a, needs=(False, True))[1])
+        return QRResult(*self.functions.linalg_qr(a, complete=mode == "complete"))
 
-@naming("linalg.ldl_factor")
-def ldl_factor(a: Array, /, *, hermitian: bool = False) -> LDLFactors:
-    """Factors of symmetric, or with hermitian Hermitian, indefinite matrices, of which the lower triangle is read."""
-    return LDLFactors(*functions.linalg_ldl_factor(a, hermitian=hermitian)[:2])
+    def geqrf(self, a: Array, /) -> Reflectors:
+        """QR factorisation of matrices (..., m, n) by Householder reflectors, as LAPACK packs them."""
+        return Reflectors(*self.functions.linalg_qr_factor(a))
 
+    def householder_product(self, a: Array, tau: Array, /) -> Array:
+        """The first n columns of Q of geqrf, for vectors a (..., m, n), m >= n, and factors tau (..., k), k <= n."""
+        shape = tuple(self.arrays.given(a, "a").shape)
+        if len(shape) < 2 or shape[-2] < shape[-1]:
+            raise InvalidProblemError(f"a has shape {shape}, must have no fewer rows than columns")
+        return self.functions.linalg_householder_product(a, tau)
 
-@naming("linalg.ldl_factor_ex")
-def ldl_factor_ex(a: Array, /, *, hermitian: bool = False) -> LDLFactorsInfo:
-    """ldl_factor, with the first zero block of each matrix, on the device."""
-    return LDLFactorsInfo(*functions.linalg_ldl_factor(a, hermitian=hermitian))
-
-
-@naming("linalg.qr")
-def qr(a: Array, /, mode: str = "reduced") -> QRResult:
-    """a = Q R of matrices (..., m, n). mode "reduced" gives Q min(m, n) columns, "complete" m, and "r" only R.
-
-    InvalidProblemError for another mode.
-    """
-    if mode not in ("reduced", "complete", "r"):
-        raise InvalidProblemError(f"mode is {mode!r}, must be 'reduced', 'complete' or 'r'")
-    if mode == "r":
-        return QRResult(None, functions.linalg_qr(a, needs=(False, True))[1])
-    return QRResult(*functions.linalg_qr(a, complete=mode == "complete"))
-
-
-@naming("linalg.geqrf")
-def geqrf(a: Array, /) -> Reflectors:
-    """QR factorisation of matrices (..., m, n) by Householder reflectors, as LAPACK packs them."""
-    return Reflectors(*functions.linalg_qr_factor(a))
-
-
-@naming("linalg.householder_product")
-def householder_product(a: Array, tau: Array, /) -> Array:
-    """The first n columns of Q of geqrf, for vectors a (..., m, n), m >= n, and factors tau (..., k), k <= n."""
-    shape = tuple(given_array(a, "a").shape)
-    if len(shape) < 2 or shape[-2] < shape[-1]:
-        raise InvalidProblemError(f"a has shape {shape}, must have no fewer rows than columns")
-    return functions.linalg_householder_product(a, tau)
-
-
-@naming("linalg.ormqr")
-def ormqr(a: Array, tau: Array, c: Array, /, *, left: bool = True, transpose: bool = False) -> Array:
-    """Q c, without left c Q, or with transpose the same of the adjoint of Q, for the Q of geqrf."""
-    return functions.linalg_ormqr(a, tau, c, right=not left, adjoint=transpose)
+    def ormqr(self, a: Array, tau: Array, c: Array, /, *, left: bool = True, transpose: bool = False) -> Array:
+        """Q c, without left c Q, or with transpose the same of the adjoint of Q, for the Q of geqrf."""
+        return self.functions.linalg_ormqr(a, tau, c, right=not left, adjoint=transpose)

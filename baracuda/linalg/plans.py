@@ -142,7 +142,7 @@ class LstSqPlan(_LinalgPlan):
     kind = LinalgKind.LST_SQ
 
 
-# --- the reference's tools of reflectors -------------------------------------------------------------------------------
+# --- the reference's tools of reflectors ------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from baracuda import functions
-from baracuda._arrays.shaping import given_array, reshaped
 from baracuda._call.scalars import as_integers
-from baracuda.errors import InvalidProblemError, naming
-
-Array = Any
+from baracuda.errors import InvalidProblemError
+from baracuda.linalg.arrays import Array, LinalgCalls
 
 
 class SolveResult(NamedTuple):
@@ -48,148 +45,118 @@ def _is_vector(a: Array, b: Array) -> bool:
     return len(b.shape) == 1 or (len(a.shape) == len(b.shape) + 1 and tuple(b.shape) == tuple(a.shape)[:-1])
 
 
-@naming("linalg.solve")
-def solve(a: Array, b: Array, /, *, left: bool = True) -> Array:
-    """The solution x of a x = b, or without left of x a = b, for matrices a (..., n, n).
-
-    b is (..., n, k), without left (..., k, n), or vectors (..., n) of the batch of a, or one (n,). A singular matrix
-    gives NaN in its own solution, and an error under `bk.checked()`.
-    """
-    return solve_ex(a, b, left=left).result
-
-
-@naming("linalg.solve_ex")
-def solve_ex(a: Array, b: Array, /, *, left: bool = True) -> SolveResult:
-    """solve, with the first zero pivot of each matrix, on the device."""
-    a, b = given_array(a, "a"), given_array(b, "b")
-    if not _is_vector(a, b):
-        return SolveResult(*functions.linalg_solve(a, b, left=left))
-    shape = tuple(b.shape)
-    x, info = functions.linalg_solve(a, reshaped(b, (*shape, 1) if left else (*shape[:-1], 1, shape[-1])), left=left)
-    return SolveResult(reshaped(x, (*x.shape[:-2], shape[-1])), info)
-
-
-@naming("linalg.solve_triangular")
-def solve_triangular(
-    a: Array, b: Array, /, *, upper: bool, left: bool = True, unitriangular: bool = False, transpose: bool = False,
-    conjugate: bool = False,
-) -> Array:  # fmt: skip
-    """The solution x of a x = b, or without left of x a = b, for triangular matrices a (..., n, n).
-
-    Only the named triangle is read, of a unitriangular one without the diagonal; with transpose and conjugate the
-    solution is that with the transpose and the conjugate of a.
-    """
-    return functions.linalg_solve_triangular(
-        a, b, upper=upper, left=left, unitriangular=unitriangular, transpose=transpose, conjugate=conjugate
-    )
-
-
-@naming("linalg.cholesky_solve")
-def cholesky_solve(b: Array, l: Array, /, *, upper: bool = False) -> Array:  # noqa: E741
-    """The solution x of L L^H x = b, or with upper of U^H U x = b, for b (..., n, k) and a factor of cholesky."""
-    return functions.linalg_cholesky_solve(l, b, upper=upper)
-
-
-@naming("linalg.cholesky_inverse")
-def cholesky_inverse(l: Array, /, *, upper: bool = False) -> Array:  # noqa: E741
-    """The inverse of L L^H, or with upper of U^H U, for a factor of cholesky (..., n, n)."""
-    return functions.linalg_cholesky_solve(l, identity_like(given_array(l, "l")), upper=upper)
-
-
-@naming("linalg.lu_solve")
-def lu_solve(lu: Array, pivots: Array, b: Array, /, *, left: bool = True, adjoint: bool = False) -> Array:
-    """The solution x of a x = b, or without left of x a = b, or with adjoint the same with the adjoint of a, with the
-    factors of lu_factor.
-    """
-    return functions.linalg_lu_solve(lu, pivots, b, left=left, transpose=adjoint, conjugate=adjoint)
-
-
-@naming("linalg.ldl_solve")
-def ldl_solve(ld: Array, pivots: Array, b: Array, /, *, hermitian: bool = False) -> Array:
-    """The solution x of a x = b with the factors of ldl_factor."""
-    return functions.linalg_ldl_solve(ld, pivots, b, hermitian=hermitian)
-
-
-@naming("linalg.inv")
-def inv(a: Array, /) -> Array:
-    """The inverse of matrices (..., n, n); NaN for a singular one, and an error under `bk.checked()`."""
-    return functions.linalg_inv(a)[0]
-
-
-@naming("linalg.inv_ex")
-def inv_ex(a: Array, /) -> InverseResult:
-    """inv, with the first zero pivot of each matrix, on the device."""
-    return InverseResult(*functions.linalg_inv(a))
-
-
-@naming("linalg.det")
-def det(a: Array, /) -> Array:
-    """The determinant of matrices (..., n, n)."""
-    return functions.linalg_det(a)
-
-
-@naming("linalg.slogdet")
-def slogdet(a: Array, /) -> SlogdetResult:
-    """The sign and the natural logarithm of the modulus of the determinant of matrices (..., n, n)."""
-    return SlogdetResult(*functions.linalg_slogdet(a))
-
-
 def _cut(rcond: float | None) -> float:
     """C's rcond, which is negative for the default."""
     return -1.0 if rcond is None else rcond
 
 
-@naming("linalg.lstsq")
-def lstsq(a: Array, b: Array, /, rcond: float | None = None) -> LeastSquaresResult:
-    """The x of least norm that makes |a x - b| least, for matrices a (..., m, n) of any rank and b (..., m, k), or
-    vectors (..., m) of the batch of a, or one (m,).
+class Solvers(LinalgCalls):
+    """The functions, for one framework."""
 
-    Columns whose diagonal element of R of the pivoted QR factorisation is at most rcond times the first count as 0;
-    rcond is by default eps max(m, n).
-    """
-    a, b = given_array(a, "a"), given_array(b, "b")
-    if not _is_vector(a, b):
-        return LeastSquaresResult(*functions.linalg_lstsq(a, b, rcond=_cut(rcond)))
-    x, residuals, rank = functions.linalg_lstsq(a, reshaped(b, (*b.shape, 1)), rcond=_cut(rcond))
-    return LeastSquaresResult(reshaped(x, tuple(x.shape[:-1])), reshaped(residuals, tuple(residuals.shape[:-1])), rank)
+    def solve(self, a: Array, b: Array, /, *, left: bool = True) -> Array:
+        """The solution x of a x = b, or without left of x a = b, for matrices a (..., n, n).
 
+        b is (..., n, k), without left (..., k, n), or vectors (..., n) of the batch of a, or one (n,). A singular
+        matrix gives NaN in its own solution, and an error under `bk.checked()`.
+        """
+        return self.solve_ex(a, b, left=left).result
 
-@naming("linalg.tensorsolve")
-def tensorsolve(a: Array, b: Array, /, dims: Any = None) -> Array:
-    """The x with tensordot(a, x, x.ndim) = b: the first axes of a are those of b, after axes in `dims` went to the end.
+    def solve_ex(self, a: Array, b: Array, /, *, left: bool = True) -> SolveResult:
+        """solve, with the first zero pivot of each matrix, on the device."""
+        a, b = self.arrays.given(a, "a"), self.arrays.given(b, "b")
+        if not _is_vector(a, b):
+            return SolveResult(*self.functions.linalg_solve(a, b, left=left))
+        shape = tuple(b.shape)
+        as_matrix = (*shape, 1) if left else (*shape[:-1], 1, shape[-1])
+        x, info = self.functions.linalg_solve(a, self.arrays.reshaped(b, as_matrix), left=left)
+        return SolveResult(self.arrays.reshaped(x, (*x.shape[:-2], shape[-1])), info)
 
-    InvalidProblemError if the other axes have not as many elements as b.
-    """
-    a, b = given_array(a, "a"), given_array(b, "b")
-    if dims is not None:
-        moved = [d % len(a.shape) for d in as_integers("dims", dims, -len(a.shape), len(a.shape) - 1)]
-        a = functions.permute(a, [*[d for d in range(len(a.shape)) if d not in moved], *moved])
-    rest = tuple(a.shape)[len(b.shape) :]
-    count = math.prod(b.shape)
-    if tuple(a.shape)[: len(b.shape)] != tuple(b.shape) or math.prod(rest) != count:
-        raise InvalidProblemError(
-            f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected that of b, and as many elements behind it"
+    def solve_triangular(
+        self, a: Array, b: Array, /, *, upper: bool, left: bool = True, unitriangular: bool = False,
+        transpose: bool = False, conjugate: bool = False,
+    ) -> Array:  # fmt: skip
+        """The solution x of a x = b, or without left of x a = b, for triangular matrices a (..., n, n).
+
+        Only the named triangle is read, of a unitriangular one without the diagonal; with transpose and conjugate the
+        solution is that with the transpose and the conjugate of a.
+        """
+        return self.functions.linalg_solve_triangular(
+            a, b, upper=upper, left=left, unitriangular=unitriangular, transpose=transpose, conjugate=conjugate
         )
-    return reshaped(solve(reshaped(a, (count, count)), reshaped(b, (count,))), rest)
 
+    def cholesky_solve(self, b: Array, l: Array, /, *, upper: bool = False) -> Array:  # noqa: E741
+        """The solution x of L L^H x = b, or with upper of U^H U x = b, for b (..., n, k) and a factor of cholesky."""
+        return self.functions.linalg_cholesky_solve(l, b, upper=upper)
 
-@naming("linalg.tensorinv")
-def tensorinv(a: Array, /, ind: int = 2) -> Array:
-    """The inverse of tensordot(a, ., a.ndim - ind): a as a matrix whose rows are its first `ind` axes."""
-    a = given_array(a, "a")
-    (ind,) = as_integers("ind", (ind,), 1, max(len(a.shape), 1))
-    rows, columns = tuple(a.shape)[:ind], tuple(a.shape)[ind:]
-    if math.prod(rows) != math.prod(columns):
-        raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must be square as a matrix of {ind} axes of rows")
-    return reshaped(inv(reshaped(a, (math.prod(rows), math.prod(columns)))), (*columns, *rows))
+    def cholesky_inverse(self, l: Array, /, *, upper: bool = False) -> Array:  # noqa: E741
+        """The inverse of L L^H, or with upper of U^H U, for a factor of cholesky (..., n, n)."""
+        return self.functions.linalg_cholesky_solve(l, self.identity_like(self.arrays.given(l, "l")), upper=upper)
 
+    def lu_solve(self, lu: Array, pivots: Array, b: Array, /, *, left: bool = True, adjoint: bool = False) -> Array:
+        """The solution x of a x = b, or without left of x a = b, or with adjoint the same with the adjoint of a, with
+        the factors of lu_factor.
+        """
+        return self.functions.linalg_lu_solve(lu, pivots, b, left=left, transpose=adjoint, conjugate=adjoint)
 
-def identity_like(a: Array) -> Array:
-    """The identity of the extent and dtype of a matrix: the product of no reflectors."""
-    from baracuda._arrays.shaping import empty_like
-    from baracuda.tensor import tensor
+    def ldl_solve(self, ld: Array, pivots: Array, b: Array, /, *, hermitian: bool = False) -> Array:
+        """The solution x of a x = b with the factors of ldl_factor."""
+        return self.functions.linalg_ldl_solve(ld, pivots, b, hermitian=hermitian)
 
-    n = a.shape[-1]
-    return functions.linalg_householder_product(
-        empty_like(a, (n, n), tensor(a, "a").dtype), empty_like(a, (0,), tensor(a, "a").dtype)
-    )
+    def inv(self, a: Array, /) -> Array:
+        """The inverse of matrices (..., n, n); NaN for a singular one, and an error under `bk.checked()`."""
+        return self.functions.linalg_inv(a)[0]
+
+    def inv_ex(self, a: Array, /) -> InverseResult:
+        """inv, with the first zero pivot of each matrix, on the device."""
+        return InverseResult(*self.functions.linalg_inv(a))
+
+    def det(self, a: Array, /) -> Array:
+        """The determinant of matrices (..., n, n)."""
+        return self.functions.linalg_det(a)
+
+    def slogdet(self, a: Array, /) -> SlogdetResult:
+        """The sign and the natural logarithm of the modulus of the determinant of matrices (..., n, n)."""
+        return SlogdetResult(*self.functions.linalg_slogdet(a))
+
+    def lstsq(self, a: Array, b: Array, /, rcond: float | None = None) -> LeastSquaresResult:
+        """The x of least norm that makes |a x - b| least, for matrices a (..., m, n) of any rank and b (..., m, k), or
+        vectors (..., m) of the batch of a, or one (m,).
+
+        Columns whose diagonal element of R of the pivoted QR factorisation is at most rcond times the first count as 0;
+        rcond is by default eps max(m, n).
+        """
+        a, b = self.arrays.given(a, "a"), self.arrays.given(b, "b")
+        if not _is_vector(a, b):
+            return LeastSquaresResult(*self.functions.linalg_lstsq(a, b, rcond=_cut(rcond)))
+        reshaped = self.arrays.reshaped
+        x, residuals, rank = self.functions.linalg_lstsq(a, reshaped(b, (*b.shape, 1)), rcond=_cut(rcond))
+        x, residuals = (reshaped(each, tuple(each.shape[:-1])) for each in (x, residuals))
+        return LeastSquaresResult(x, residuals, rank)
+
+    def tensorsolve(self, a: Array, b: Array, /, dims: Any = None) -> Array:
+        """The x with tensordot(a, x, x.ndim) = b: the first axes of a are those of b, those in `dims` the last.
+
+        InvalidProblemError if the other axes have not as many elements as b.
+        """
+        a, b = self.arrays.given(a, "a"), self.arrays.given(b, "b")
+        if dims is not None:
+            moved = [d % len(a.shape) for d in as_integers("dims", dims, -len(a.shape), len(a.shape) - 1)]
+            a = self.functions.permute(a, [*[d for d in range(len(a.shape)) if d not in moved], *moved])
+        rest = tuple(a.shape)[len(b.shape) :]
+        count = math.prod(b.shape)
+        if tuple(a.shape)[: len(b.shape)] != tuple(b.shape) or math.prod(rest) != count:
+            raise InvalidProblemError(
+                f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}, expected that of b and then as many elements"
+            )
+        reshaped = self.arrays.reshaped
+        return reshaped(self.solve(reshaped(a, (count, count)), reshaped(b, (count,))), rest)
+
+    def tensorinv(self, a: Array, /, ind: int = 2) -> Array:
+        """The inverse of tensordot(a, ., a.ndim - ind): a as a matrix whose rows are its first `ind` axes."""
+        a = self.arrays.given(a, "a")
+        (ind,) = as_integers("ind", (ind,), 1, max(len(a.shape), 1))
+        rows, columns = tuple(a.shape)[:ind], tuple(a.shape)[ind:]
+        if math.prod(rows) != math.prod(columns):
+            raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must be square as a matrix of {ind} axes of rows")
+        inverse = self.inv(self.arrays.reshaped(a, (math.prod(rows), math.prod(columns))))
+        return self.arrays.reshaped(inverse, (*columns, *rows))

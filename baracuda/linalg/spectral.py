@@ -8,13 +8,12 @@ their first element whose modulus is within 1/1000 of the largest is real and po
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
-from baracuda import functions
-from baracuda._arrays.shaping import given_array, reshaped
-from baracuda.errors import InvalidProblemError, naming
-
-Array = Any
+from baracuda.errors import InvalidProblemError
+from baracuda.linalg.arrays import Array, LinalgCalls
+from baracuda.linalg.products import Products
 
 
 class EigResult(NamedTuple):
@@ -81,72 +80,7 @@ def _is_upper(uplo: object) -> bool:
     return uplo == "U"
 
 
-@naming("linalg.eigh")
-def eigh(a: Array, /, UPLO: str = "L") -> EigResult:
-    """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle
-    UPLO is read.
-
-    The gradient is that of PyTorch: that of the vectors is infinite where eigenvalues are equal.
-    """
-    return EigResult(*functions.linalg_eigh(a, upper=_is_upper(UPLO))[:2])
-
-
-@naming("linalg.eigh_ex")
-def eigh_ex(a: Array, /, UPLO: str = "L") -> EighInfo:
-    """eigh, with the info of each matrix, on the device."""
-    return EighInfo(*functions.linalg_eigh(a, upper=_is_upper(UPLO)))
-
-
-@naming("linalg.eigvalsh")
-def eigvalsh(a: Array, /, UPLO: str = "L") -> Array:
-    """The eigenvalues of Hermitian matrices (..., n, n) in ascending order."""
-    return functions.linalg_eigvalsh(a, upper=_is_upper(UPLO))[0]
-
-
-@naming("linalg.eig")
-def eig(a: Array, /) -> EigResult:
-    """Eigenvalues and eigenvectors of length 1 of square matrices (..., n, n), complex for real matrices too.
-
-    Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is the
-    first.
-    """
-    return EigResult(*functions.linalg_eig(a)[:2])
-
-
-@naming("linalg.eig_ex")
-def eig_ex(a: Array, /) -> EigInfo:
-    """eig with left eigenvectors, vl^H a = w vl^H, and the info of each matrix, on the device."""
-    return EigInfo(*functions.linalg_eig_left(a))
-
-
-@naming("linalg.eigvals")
-def eigvals(a: Array, /) -> Array:
-    """The eigenvalues of square matrices (..., n, n), complex, ascending by their real parts."""
-    return functions.linalg_eigvals(a)[0]
-
-
-@naming("linalg.svd")
-def svd(a: Array, /, full_matrices: bool = True) -> SVDResult:
-    """Singular values, descending, and vectors of matrices (..., m, n).
-
-    U is (..., m, m) and Vh (..., n, n) with full_matrices, else both have min(m, n) vectors.
-    """
-    return SVDResult(*functions.linalg_svd(a, full_matrices=full_matrices)[:3])
-
-
-@naming("linalg.svd_ex")
-def svd_ex(a: Array, /, full_matrices: bool = True) -> SVDInfo:
-    """svd, with the info of each matrix, on the device."""
-    return SVDInfo(*functions.linalg_svd(a, full_matrices=full_matrices))
-
-
-@naming("linalg.svdvals")
-def svdvals(a: Array, /) -> Array:
-    """The singular values (..., min(m, n)) of matrices (..., m, n) in descending order."""
-    return functions.linalg_svdvals(a)[0]
-
-
-def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
+def _tolerance(rtol: float | None, atol: float | None) -> tuple[float, float]:
     """PyTorch's rule: rtol is max(m, n) eps by default, and 0 if only atol is given and positive."""
     if rtol is None:
         rtol = 0.0 if atol is not None and atol > 0 else -1.0
@@ -154,71 +88,135 @@ def _tolerance(rtol: float | None, atol: float | None) -> dict[str, float]:
         raise InvalidProblemError(f"rtol is {rtol!r}, must be >= 0")
     if atol is not None and not atol >= 0:
         raise InvalidProblemError(f"atol is {atol!r}, must be >= 0")
-    return {"rtol": rtol, "atol": atol or 0.0}
+    return rtol, atol or 0.0
 
 
-@naming("linalg.pinv")
-def pinv(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
-    """The pseudoinverses (..., n, m) of matrices (..., m, n).
+class Spectra(LinalgCalls):
+    """The functions, for one framework."""
 
-    Singular values up to max(atol, rtol s[0]) count as 0; rtol is max(m, n) eps unless one of both is given.
-    """
-    return functions.linalg_pinv(a, **_tolerance(rtol, atol))[0]
+    def eigh(self, a: Array, /, UPLO: str = "L") -> EigResult:
+        """Eigenvalues, ascending, and orthonormal eigenvectors of Hermitian matrices (..., n, n), of which the triangle
+        UPLO is read.
 
+        The gradient is that of PyTorch: that of the vectors is infinite where eigenvalues are equal.
+        """
+        return EigResult(*self.functions.linalg_eigh(a, upper=_is_upper(UPLO))[:2])
 
-@naming("linalg.pinv_ex")
-def pinv_ex(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> PinvInfo:
-    """pinv, with the rank and the info of each matrix, on the device."""
-    return PinvInfo(*functions.linalg_pinv(a, **_tolerance(rtol, atol)))
+    def eigh_ex(self, a: Array, /, UPLO: str = "L") -> EighInfo:
+        """eigh, with the info of each matrix, on the device."""
+        return EighInfo(*self.functions.linalg_eigh(a, upper=_is_upper(UPLO)))
 
+    def eigvalsh(self, a: Array, /, UPLO: str = "L") -> Array:
+        """The eigenvalues of Hermitian matrices (..., n, n) in ascending order."""
+        return self.functions.linalg_eigvalsh(a, upper=_is_upper(UPLO))[0]
 
-@naming("linalg.matrix_rank")
-def matrix_rank(a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
-    """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n) eps
-    unless one of both is given. 0 for a matrix with NaN.
-    """
-    return functions.linalg_matrix_rank(a, **_tolerance(rtol, atol))[0]
+    def eig(self, a: Array, /) -> EigResult:
+        """Eigenvalues and eigenvectors of length 1 of square matrices (..., n, n), complex for real matrices too.
 
+        Values ascend by their real parts; of a real matrix' complex pair the one with the positive imaginary part is
+        the first.
+        """
+        return EigResult(*self.functions.linalg_eig(a)[:2])
 
-@naming("linalg.cond")
-def cond(a: Array, /, p: float | str | None = None) -> Array:
-    """The condition numbers of matrices: the quotient of the largest and the least singular value for p None and 2, its
-    inverse for -2, else |a|_p |a^-1|_p of square matrices, with the norms of matrix_norm.
-    """
-    if p in (None, 2, -2):
-        s = functions.linalg_svdvals(a)[0]
-        if not s.shape[-1]:
-            raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
-        first, last = s[..., 0], s[..., -1]
-        return functions.div(last, first) if p == -2 else functions.div(first, last)
-    from baracuda.linalg import inv, matrix_norm
+    def eig_ex(self, a: Array, /) -> EigInfo:
+        """eig with left eigenvectors, vl^H a = w vl^H, and the info of each matrix, on the device."""
+        return EigInfo(*self.functions.linalg_eig_left(a))
 
-    return functions.mul(matrix_norm(a, p), matrix_norm(inv(a), p))
+    def eigvals(self, a: Array, /) -> Array:
+        """The eigenvalues of square matrices (..., n, n), complex, ascending by their real parts."""
+        return self.functions.linalg_eigvals(a)[0]
 
+    def svd(self, a: Array, /, full_matrices: bool = True) -> SVDResult:
+        """Singular values, descending, and vectors of matrices (..., m, n).
 
-@naming("linalg.polar")
-def polar(a: Array, /) -> PolarResult:
-    """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for m <
-    n, and P (..., n, n) is Hermitian and not negative.
-    """
-    return PolarResult(*functions.linalg_polar(a)[:2])
+        U is (..., m, m) and Vh (..., n, n) with full_matrices, else both have min(m, n) vectors.
+        """
+        return SVDResult(*self.functions.linalg_svd(a, full_matrices=full_matrices)[:3])
 
+    def svd_ex(self, a: Array, /, full_matrices: bool = True) -> SVDInfo:
+        """svd, with the info of each matrix, on the device."""
+        return SVDInfo(*self.functions.linalg_svd(a, full_matrices=full_matrices))
 
-@naming("linalg.orthogonalize")
-def orthogonalize(a: Array, /, *, method: str = "svd", steps: int = 5) -> Array:
-    """The matrices with orthonormal columns, or rows for m < n, that are nearest to matrices (..., m, n).
+    def svdvals(self, a: Array, /) -> Array:
+        """The singular values (..., min(m, n)) of matrices (..., m, n) in descending order."""
+        return self.functions.linalg_svdvals(a)[0]
 
-    By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products alone, those of
-    Muon: singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
-    """
-    if method == "svd":
-        return functions.linalg_polar_unitary(a)[0]
-    if method != "newton_schulz":
-        raise InvalidProblemError(f"method is {method!r}, must be 'svd' or 'newton_schulz'")
-    from baracuda.optim.muon import orthogonalised
+    def pinv(self, a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
+        """The pseudoinverses (..., n, m) of matrices (..., m, n).
 
-    a = given_array(a, "a")
-    shape = tuple(a.shape)
-    if len(shape) < 2:
-        raise InvalidProblemError(f"a has shape {shape}, expected (..., m, n)")
-    return reshaped(orthogonalised(reshaped(a, (-1, *shape[-2:])), steps=steps), shape)
+        Singular values up to max(atol, rtol s[0]) count as 0; rtol is max(m, n) eps unless one of both is given.
+        """
+        rtol, atol = _tolerance(rtol, atol)
+        return self.functions.linalg_pinv(a, atol=atol, rtol=rtol)[0]
+
+    def pinv_ex(self, a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> PinvInfo:
+        """pinv, with the rank and the info of each matrix, on the device."""
+        rtol, atol = _tolerance(rtol, atol)
+        return PinvInfo(*self.functions.linalg_pinv(a, atol=atol, rtol=rtol))
+
+    def matrix_rank(self, a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
+        """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n)
+        eps unless one of both is given. 0 for a matrix with NaN.
+        """
+        rtol, atol = _tolerance(rtol, atol)
+        return self.functions.linalg_matrix_rank(a, atol=atol, rtol=rtol)[0]
+
+    def cond(self, a: Array, /, p: float | str | None = None) -> Array:
+        """The condition numbers of matrices: the quotient of the largest and the least singular value for p None and 2,
+        its inverse for -2, else |a|_p |a^-1|_p of square matrices, with the norms of matrix_norm: infinite for a
+        singular one.
+        """
+        f = self.functions
+        if p in (None, 2, -2):
+            s = f.linalg_svdvals(a)[0]
+            if not s.shape[-1]:
+                raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
+            first, last = s[..., 0], s[..., -1]
+            return f.div(last, first) if p == -2 else f.div(first, last)
+        norm, (inverse, info) = Products(self.arrays).matrix_norm, f.linalg_inv(a)
+        product = f.mul(norm(a, p), norm(inverse, p))
+        return f.where(f.ne(info, 0), math.inf, product)
+
+    def polar(self, a: Array, /) -> PolarResult:
+        """The polar decomposition a = U P of matrices (..., m, n): U (..., m, n) has orthonormal columns, or rows for
+        m < n, and P (..., n, n) is Hermitian and not negative.
+        """
+        return PolarResult(*self.functions.linalg_polar(a)[:2])
+
+    def orthogonalize(self, a: Array, /, *, method: str = "svd", steps: int = 5) -> Array:
+        """The matrices with orthonormal columns, or rows for m < n, that are nearest to matrices (..., m, n).
+
+        By "svd" they are U of the polar decomposition. "newton_schulz" takes `steps` iterations of products, those of
+        Muon: singular values of f32 and bf16 matrices come to between 0.7 and 1.2.
+        """
+        if method == "svd":
+            return self.functions.linalg_polar_unitary(a)[0]
+        if method != "newton_schulz":
+            raise InvalidProblemError(f"method is {method!r}, must be 'svd' or 'newton_schulz'")
+        a = self.arrays.given(a, "a")
+        shape = tuple(a.shape)
+        if len(shape) < 2:
+            raise InvalidProblemError(f"a has shape {shape}, expected (..., m, n)")
+        x = self.arrays.reshaped(a, (math.prod(shape[:-2]), *shape[-2:]))
+        return self.arrays.reshaped(self.newton_schulz(x, steps=steps), shape)
+
+    def newton_schulz(
+        self, x: Array, coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315), steps: int = 5,
+        eps: float = 1e-7,
+    ) -> Array:  # fmt: skip
+        """The matrices x (batch, m, n), f32 or bf16, with their singular values moved towards 1: Newton-Schulz
+        iterations x = a x + (b (x x^T) + c (x x^T)^2) x from x / |x|, on the shorter side (Kovarik 1970; coefficients
+        of Jordan et al. 2024). They reach 0.7 to 1.2, not 1.
+        """
+        f, arrays = self.functions, self.arrays
+        batch, m, n = x.shape
+        flat = arrays.reshaped(x, (batch, m * n))
+        norm = f.clamp(f.norm2(flat, axis=1, keepdims=True), eps, math.inf)
+        x = arrays.reshaped(f.div(flat, norm), (batch, m, n))
+        if m > n:
+            x = arrays.broadcast(arrays.permuted(x, (0, 2, 1)), (batch, n, m))
+        a, b, c = coefficients
+        for _ in range(steps):
+            gram = f.matmul(x, arrays.permuted(x, (0, 2, 1)))
+            x = f.baddbmm(x, f.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        return arrays.broadcast(arrays.permuted(x, (0, 2, 1)), (batch, m, n)) if m > n else x

@@ -9,21 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from baracuda.linalg.factor import QRResult, cholesky, qr
-from baracuda.linalg.products import cross, matrix_power
-from baracuda.linalg.solvers import SlogdetResult, det, inv, slogdet
-from baracuda.linalg.solvers import solve as _solve
+import baracuda as bk
+from baracuda import linalg
 
 Array = Any
-_SPECTRAL = ("eigh", "eigvalsh", "matrix_rank", "pinv", "svd", "svdvals")
 
+cholesky, cross, det, inv, matrix_power, qr, slogdet = (
+    linalg.cholesky, linalg.cross, linalg.det, linalg.inv, linalg.matrix_power, linalg.qr, linalg.slogdet,
+)  # fmt: skip
+eig, eigvals, svdvals = linalg.eig, linalg.eigvals, linalg.svdvals
 matrix_transpose = np.matrix_transpose
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _SPECTRAL:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("baracuda.linalg"), name)
 
 
 def _standard() -> Any:
@@ -35,7 +30,7 @@ def solve(x1: Array, x2: Array, /) -> Array:
     """solve of the standard: x2 is a vector if it has one axis, else matrices."""
     if x2.ndim != 1 and x2.ndim == x1.ndim - 1:
         x2 = x2.reshape((1,) * (x1.ndim - x2.ndim) + tuple(x2.shape))
-    return _solve(x1, x2)
+    return linalg.solve(x1, x2)
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
@@ -72,19 +67,43 @@ def vector_norm(
     x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: float = 2
 ) -> Array:
     """The norm of vectors along axes."""
-    from baracuda.linalg import products
-
-    return products.vector_norm(x, ord, axis=axis, keepdims=keepdims)
+    return linalg.vector_norm(x, ord, axis=axis, keepdims=keepdims)
 
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """A norm of matrices (..., m, n)."""
-    from baracuda.linalg import products
+    return linalg.matrix_norm(x, ord, keepdims=keepdims)
 
-    return products.matrix_norm(x, ord, keepdims=keepdims)
+
+def eigh(x: Array, /) -> Any:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, of which the lower triangle is read."""
+    return linalg.eigh(x)
+
+
+def eigvalsh(x: Array, /) -> Array:
+    """Eigenvalues of Hermitian matrices, ascending."""
+    return linalg.eigvalsh(x)
+
+
+def svd(x: Array, /, *, full_matrices: bool = True) -> Any:
+    """U, S and Vh with x = U S Vh."""
+    return linalg.svd(x, full_matrices)
+
+
+def pinv(x: Array, /, *, rtol: Any = None) -> Array:
+    """Pseudoinverses; rtol is a number, max(m, n) eps by default."""
+    return linalg.pinv(x, rtol)
+
+
+def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
+    """How many singular values are above rtol times the largest one, as int64; rtol is a number, max(m, n) eps by
+    default.
+    """
+    return bk.cast(linalg.matrix_rank(x, rtol), "i64")
 
 
 __all__ = [
-    "QRResult", "SlogdetResult", "cholesky", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power",
-    "matrix_transpose", "outer", "qr", "slogdet", "solve", "tensordot", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+    "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

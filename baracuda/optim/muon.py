@@ -18,25 +18,11 @@ _ADJUST = ("original", "match_rms_adamw", None)
 def orthogonalised(
     x: Any, coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315), steps: int = 5, eps: float = 1e-7
 ) -> Any:
-    """The matrices x (batch, m, n), f32 or bf16, with their singular values moved towards 1: Newton-Schulz iterations
-    x = a x + (b (x x^T) + c (x x^T)^2) x from x / |x|, on the shorter side (Kovarik 1970; coefficients of Jordan et al.
-    2024). They reach 0.7 to 1.2, not 1.
-    """
-    import baracuda as bk
-    from baracuda._arrays.frameworks import framework_of
+    """The matrices x (batch, m, n) after Newton-Schulz iterations: the text is that of `bk.linalg.orthogonalize`."""
+    from baracuda.linalg.arrays import AnyArrays
+    from baracuda.linalg.spectral import Spectra
 
-    framework = framework_of(x)
-    assert framework is not None
-    batch, m, n = x.shape
-    flat = framework.reshaped(x, (batch, m * n))
-    norm = bk.clamp(bk.norm2(flat, axis=1, keepdims=True), eps, math.inf)
-    x = framework.reshaped(bk.div(flat, norm), (batch, m, n))
-    x = framework.contiguous(framework.permuted(x, (0, 2, 1))) if m > n else x
-    a, b, c = coefficients
-    for _ in range(steps):
-        gram = bk.matmul(x, framework.permuted(x, (0, 2, 1)))
-        x = bk.baddbmm(x, bk.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return framework.contiguous(framework.permuted(x, (0, 2, 1))) if m > n else x
+    return Spectra(AnyArrays()).newton_schulz(x, coefficients, steps, eps)
 
 
 class Muon(Composed):

@@ -60,8 +60,8 @@ _SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "fft":
-        return importlib.import_module(f"{__name__}.fft")
+    if name in ("fft", "linalg"):
+        return importlib.import_module(f"{__name__}.{name}")
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec)
@@ -105,6 +105,7 @@ def __dir__() -> list[str]:
             *_quantize.NAMES,
             *_convolution.NAMES,
             "fft",
+            "linalg",
             "register",
         }
     )

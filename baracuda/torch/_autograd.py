@@ -135,7 +135,9 @@ class Differentiable:
         needs = dict(zip(self.inputs, ctx.needs_input_grad[1:]))
         if self.found is None:
             ctx.set_materialize_grads(not self.reads_results)
-            ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
+            ctx.mark_non_differentiable(
+                *[result for result in results if not (result.is_floating_point() or result.is_complex())]
+            )
             self._save_for_rule(ctx, given, results)
             return output
         incoming = self.found.incoming.values()

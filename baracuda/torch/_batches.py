@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from baracuda._functions.shape_rules.infer import infer_served
+from baracuda._functions.shape_rules.matrices import own_axes
 from baracuda._functions.spec import Spec
 
 _ALONG = ("softmax", "scan", "sort", "gated")  # shape rules along one axis, with any other axes
@@ -18,7 +19,9 @@ def batched(spec: Spec, operator: Any) -> Callable[..., Any]:
     """The vmap rule of an operator, for torch.library.register_vmap."""
     names = [argument.name for argument in (*spec.positional, *spec.by_position)]
     defaults = {each.name: each.default for each in (*spec.arrays, *spec.numbers)}
-    takes_batch_axis = spec.layout in (*_ALONG, "pointwise", "masked")
+    takes_batch_axis = spec.layout in (*_ALONG, "pointwise", "masked", "matrices")
+    # Axes of each argument behind those of the batch, which broadcast on their own.
+    own = own_axes(spec) if spec.layout == "matrices" else {}
 
     def rule(info: Any, in_dims: Sequence[Any], *arguments: Any, **numbers: Any) -> tuple[Any, Any]:
         dims = [dim if isinstance(dim, int) else None for dim in in_dims]
@@ -28,8 +31,8 @@ def batched(spec: Spec, operator: Any) -> Callable[..., Any]:
             return _one_by_one(operator, info.batch_size, dims, arguments, numbers)
         tensors = {n: (a, d) for n, a, d in zip(names, arguments, dims) if isinstance(a, torch.Tensor)}
         shapes = {n: tuple(a.shape if d is None else a.select(d, 0).shape) for n, (a, d) in tensors.items()}
-        rank = max(map(len, shapes.values()))
-        spread = {n: _batch_first(a, d, info.batch_size, rank) for n, (a, d) in tensors.items()}
+        rank = max(len(shape) - own.get(n, 0) for n, shape in shapes.items())
+        spread = {n: _batch_first(a, d, info.batch_size, rank + own.get(n, 0)) for n, (a, d) in tensors.items()}
         if "axis" in given and given["axis"] >= 0:  # becomes negative, as the batch axis comes first
             if "axis" in names[: len(arguments)]:
                 spread["axis"] = given["axis"] - rank

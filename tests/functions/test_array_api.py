@@ -262,12 +262,57 @@ def test_products(data):
     same(xp.linalg.trace(x, offset=1), np.linalg.trace(x, offset=1))
     for ord in (0, 1, 2, 3, math.inf, -math.inf):
         same(xp.linalg.vector_norm(a, axis=-1, ord=ord), np.linalg.vector_norm(a, axis=-1, ord=ord))
-    for ord in ("fro", 1, -1, math.inf, -math.inf):
+    for ord in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
         for keepdims in (False, True):
             got = xp.linalg.matrix_norm(a, ord=ord, keepdims=keepdims)
             same(got, np.linalg.matrix_norm(a, ord=ord, keepdims=keepdims), str(ord))
-    with pytest.raises(bk.UnsupportedError, match="ord is 'nuc'"):
-        xp.linalg.matrix_norm(a, ord="nuc")
+    same(xp.linalg.cross(x[:, :3], x[:, 1:]), np.linalg.cross(x[:, :3], x[:, 1:]))
+    assert set(xp.linalg.__all__) == {name.partition(".")[2] for name in STANDARD if name.startswith("linalg.")}
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.complex64, np.complex128])
+def test_linalg(dtype):
+    """The linalg extension, against NumPy's: names, dtypes, shapes and values. Vectors have a phase of their own."""
+    rng, real = np.random.default_rng(3), np.finfo(dtype).dtype
+    a = rng.standard_normal((2, 4, 4)).astype(dtype)
+    if np.iscomplexobj(a):
+        a = a + dtype(1j) * rng.standard_normal(a.shape).astype(real)
+    b, wide = rng.standard_normal((2, 4, 3)).astype(dtype), a[:, :3]
+    positive = (a @ np.conj(a.swapaxes(-1, -2)) + np.eye(4)).astype(dtype)
+    bound = 1e-4 if real == np.float32 else 1e-12
+
+    def close(got, expected):
+        expected = np.asarray(expected)
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(got, expected, bound, bound)
+
+    for name, x in (("inv", a), ("det", a), ("cholesky", positive), ("eigvalsh", positive), ("svdvals", wide),
+                        ("pinv", wide), ("matrix_transpose", wide)):  # fmt: skip
+        close(getattr(xp.linalg, name)(x), getattr(np.linalg, name)(x))
+    close(xp.linalg.solve(a, b), np.linalg.solve(a, b))
+    close(xp.linalg.solve(a, b[0, :, 0]), np.linalg.solve(a, b[0, :, 0]))
+    close(xp.linalg.cholesky(positive, upper=True), np.linalg.cholesky(positive, upper=True))
+    for power in (-2, 0, 1, 3):
+        close(xp.linalg.matrix_power(a, power), np.linalg.matrix_power(a, power))
+    for got, expected in zip(xp.linalg.slogdet(a), np.linalg.slogdet(a)):
+        close(got, expected)
+    ranks = xp.linalg.matrix_rank(np.stack([a[0], 0 * a[0]]))
+    assert ranks.dtype == np.int64 and ranks.tolist() == [4, 0]
+    assert xp.linalg.matrix_rank(a, rtol=0.999).tolist() == [1, 1]
+    for mode in ("reduced", "complete"):
+        q, r = xp.linalg.qr(wide.swapaxes(-1, -2), mode=mode)
+        assert q.shape == (2, 4, 3 if mode == "reduced" else 4)
+        np.testing.assert_allclose(q @ r, wide.swapaxes(-1, -2), bound, bound)
+    for full in (False, True):
+        found = xp.linalg.svd(wide, full_matrices=full)
+        assert found.U.shape == (2, 3, 3) and found.Vh.shape == (2, 4 if full else 3, 4)
+        np.testing.assert_allclose((found.U * found.S[:, None]) @ found.Vh[:, :3], wide, bound, bound)
+    w, v = xp.linalg.eigh(positive)
+    close(w, np.linalg.eigvalsh(positive))
+    np.testing.assert_allclose(positive @ v, v * w[:, None], bound, 20 * bound)
+    w, v = xp.linalg.eig(a)
+    np.testing.assert_allclose(a @ v, v * w[:, None], bound, bound)
+    np.testing.assert_allclose(np.sort_complex(xp.linalg.eigvals(a)[0]), np.sort_complex(w[0]), bound, bound)
 
 
 def test_quotients_at_infinity_are_those_of_the_standard():

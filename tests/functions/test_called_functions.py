@@ -44,6 +44,8 @@ QUANTIZING = {
 QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "pool"}
 QUANTIZING |= {"selective_state_update"}  # tests/ssm
 QUANTIZING |= {name for name, spec in CALLED.items() if spec.row.family == "fft"}  # tests/fft
+# tests/linalg: strides and extents say to C what `left`, `transpose` and `complete` say to the functions
+QUANTIZING |= {f"linalg_{name}" for name in ("householder_product", "lu_solve", "solve", "solve_triangular")}
 LARGEST = 20_000  # largest problem in elements
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 # Numbers that C takes in arrays, by C's names.

@@ -53,6 +53,7 @@ SHAPES = {
     "grouped_gemm": {"a": (5, 4), "b": (3, 4, 2)},
     "grouped_gemm_backward": {"dy": (5, 2), "a": (5, 4), "b": (3, 4, 2)},
     "trace_backward": {"dy": (), "x": (3, 4)},
+    "matrices": {"a": (4, 3), "b": (4, 2), "v": (4, 3), "tau": (3,), "c": (4, 2), "pivots": (3,)},
     "last_offset_bags": {"weight": (5, 3), "dout": (2, 3)},
     "max_bags": {"weight": (5, 3)},
     "sparse_bags": {"per_sample_weights": (4,), "dout": (3, 3)},
@@ -252,6 +253,9 @@ NAMED = {  # shapes, and the numbers that follow from no shape
         ),
     ),
     "fft_cosine": ({}, {"kind": 2}),
+    "linalg_matmul": ({"b": (3, 2)}, {}),
+    "linalg_solve_triangular": ({"b": (3, 2)}, {"upper": True}),
+    **dict.fromkeys([f"linalg_{of}solve" for of in ("", "cholesky_", "lu_", "ldl_")], ({"b": (3, 2)}, {})),
     "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
     "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"crop": [1, 2, 3, 4]}),
     "planes_to_pixels": ({"y": (2, 3, 4, 5), "mean": (3,), "std": (3,)}, {}),
@@ -337,6 +341,15 @@ INDICES = {
     "parents": [[-1, 0, 0, 1, 1], [-1, 0, 0, 0, 2], [-1, 0, 1, 2, 3]],
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
+
+# Of square matrices, whose eigenvalues are apart, and of factors.
+INDICES |= {
+    (f"linalg_{name}", array): [[3, 0.4, 0.5], [0.2, 2, 0.7], [0.6, 0.3, 5]]
+    for array, names in {
+        "a": "cholesky inv det slogdet solve solve_triangular ldl_factor matrix_exp eigh eigvalsh eig eigvals eig_left",
+        "l": "cholesky_solve", "lu": "lu_solve", "ld": "ldl_solve",
+    }.items() for name in names.split()
+} | {(f"linalg_{of}_solve", "pivots"): [2, 3, 3] for of in ("lu", "ldl")}  # fmt: skip
 
 OF_BYTES = {"dequantize_blocks": "x", "take_blocks": "x", "quantized_matmul": "w"}  # the array of bytes
 

@@ -45,6 +45,9 @@ UNUSED = {
     # The functions of baracuda.fft launch the first two; FftShiftNdPlan has shifts of one axis, too, and the functions
     # scale in the transform itself.
     r"fft_(cosine|convolve)_.*|i?fftshift_(4|8|16)|scale_inplace_.*",
+    # The functions of baracuda.linalg launch these.
+    r"linalg_(ormqr|householder_product|lu|ldl_factor|ldl_solve|solve_triangular|cholesky_solve|lu_solve)_[fc](32|64)",
+    r"linalg_(det|slogdet|matrix_exp|matmul)_[fc](32|64)",
     # Steps of a fused linear cross entropy, for code that has a GEMM of its own.
     r"loss_flce_per_row_f64",
     r"loss_flce_(per_row_cast|inplace_scale|scalar_finalize|count_non_ignore).*",

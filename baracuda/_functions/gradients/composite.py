@@ -264,6 +264,33 @@ def spectral_gradients() -> dict[str, CompositeGradient]:
         "linalg_eig": of(spectral.of_eig, "a", "w", "v", dv=1), "linalg_eigvals": of(spectral.of_eigvals, "a"),
         "linalg_svd": of(spectral.of_svd, "u", "s", "vh", ds=1, dvh=2),
         "linalg_svdvals": of(spectral.of_svdvals, "a"), "linalg_pinv": of(spectral.of_pinv, "a", "y"),
+        "linalg_polar": of(spectral.of_polar, "a", dp=1), "linalg_polar_unitary": of(spectral.of_polar, "a"),
+    }  # fmt: skip
+
+
+def direct_gradients() -> dict[str, CompositeGradient]:
+    """Those of factorisations and solutions."""
+    of, matrices = linear_algebra, ("a",)
+
+    def made(gradient: Callable[[Call, Given], Any], reads: str, to: Sequence[str] = matrices, shaped: str = "",
+             **incoming: int) -> CompositeGradient:  # fmt: skip
+        return CompositeGradient(
+            gradient, tuple(reads.split()), tuple(shaped.split()), tuple(to), incoming or {"dy": 0}, is_complex=True
+        )
+
+    return {
+        "linalg_solve": made(of.solve, "a x", ("a", "b"), "b"), "linalg_inv": made(of.inverse, "x"),
+        "linalg_det": made(of.determinant, "a det"),
+        "linalg_slogdet": made(of.log_determinant, "a sign", dy=0, dlogabsdet=1),
+        "linalg_cholesky": made(of.cholesky, "l"), "linalg_qr": made(of.qr, "a q r", dy=0, dr=1),
+        "linalg_solve_triangular": made(of.triangular, "a x", ("a", "b"), "b"),
+        "linalg_cholesky_solve": made(of.cholesky_solve, "l x", ("l", "b"), "b"),
+        "linalg_lu": made(of.lu, "p l u", dl=1, du=2), "linalg_lu_factor": made(of.lu_factor, "a lu pivots"),
+        "linalg_lu_solve": made(of.lu_solve, "lu pivots x", ("lu", "b"), "b"),
+        "linalg_lstsq": made(spectral.of_lstsq, "a b", ("a", "b")), "linalg_matrix_exp": made(of.exponential, "a"),
+        "linalg_matmul": made(of.matmul, "a b", ("a", "b")),
+        "linalg_householder_product": made(of.householder_product, "v tau", ("v", "tau")),
+        "linalg_ormqr": made(of.ormqr, "v tau c", ("v", "tau", "c")),
     }  # fmt: skip
 
 
@@ -284,16 +311,7 @@ JOINT = {
     "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
-    "linalg_solve": CompositeGradient(linear_algebra.solve, ("a", "x"), ("b",), ("a", "b")),
-    "linalg_inv": CompositeGradient(linear_algebra.inverse, ("x",), outputs=("a",)),
-    "linalg_det": CompositeGradient(linear_algebra.determinant, ("a", "det"), outputs=("a",)),
-    "linalg_slogdet": CompositeGradient(
-        linear_algebra.log_determinant, ("a",), outputs=("a",), incoming={"dlogabsdet": 1}
-    ),
-    "linalg_cholesky": CompositeGradient(linear_algebra.cholesky, ("l",), outputs=("a",)),
-    "linalg_solve_triangular": CompositeGradient(linear_algebra.triangular, ("a", "x"), ("b",), ("a", "b")),
-    "linalg_cholesky_solve": CompositeGradient(linear_algebra.cholesky_solve, ("l", "x"), ("b",), ("l", "b")),
-    "linalg_qr": CompositeGradient(linear_algebra.qr, ("q", "r"), ("a",), ("a",), {"dy": 0, "dr": 1}),
+    **direct_gradients(),
 }  # fmt: skip
 
 

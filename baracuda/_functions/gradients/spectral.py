@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from baracuda._functions.gradients.linear_algebra import summed
+
 Call = Callable[..., Any]  # calls a function by its name
 Given = Mapping[str, Any]
 
@@ -112,3 +114,38 @@ def of_pinv(call: Call, given: Given) -> Any:
     inner = y @ adjoint
     left = of_y @ inner
     return -_adjoint(inner @ y) + (adjoint - a @ inner) @ y @ of_y + left - (left @ y) @ a
+
+
+def of_lstsq(call: Call, given: Given) -> tuple[Any, Any]:
+    """Of x = A^+ b, by the gradient of the pseudoinverse, for matrices of full rank."""
+    a, b, dy = given["a"], given["b"], given["dy"]
+    y = call("linalg_pinv", a)[0]
+    db = _adjoint(y) @ dy
+    return of_pinv(call, {"a": a, "y": y, "dy": summed(dy @ _adjoint(b), y.shape)}), summed(db, b.shape)
+
+
+def of_polar(call: Call, given: Given) -> Any:
+    """With a = W S V^H: of u, W ((M - M^H) / (s[i] + s[j])) V^H for M = W^H du V, and what is outside the spaces of W
+    and V over s; of p, 2 a X for the X that solves p X + X p = dp, made Hermitian.
+    """
+    a, du, dp = given["a"], given["dy"], given.get("dp")
+    w, s, vh, _ = call("linalg_svd", a, full_matrices=False)
+    sums = s[..., None, :] + s[..., :, None]
+    inner = _adjoint(w) @ du @ _adjoint(vh)
+    found = w @ ((inner - _adjoint(inner)) / sums) @ vh
+    m, n = a.shape[-2:]
+    if m > n:
+        scaled = (du @ _adjoint(vh)) / s[..., None, :]
+        found = found + (scaled - w @ (_adjoint(w) @ scaled)) @ vh
+    if m < n:
+        scaled = (_adjoint(w) @ du) / s[..., :, None]
+        found = found + w @ (scaled - (scaled @ _adjoint(vh)) @ vh)
+    if dp is None:
+        return found
+    hermitian = (dp + _adjoint(dp)) * 0.5
+    within = vh @ hermitian @ _adjoint(vh)
+    solved = _adjoint(vh) @ (within / sums) @ vh
+    if m < n:  # the other vectors of p have the value 0
+        half = (vh @ hermitian - within @ vh) / s[..., :, None]
+        solved = solved + _adjoint(vh) @ half + _adjoint(half) @ vh
+    return found + 2 * (a @ solved)

@@ -8,6 +8,7 @@ copied first.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ _FLAGS = {
 def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """Extents by the words of the row's shapes. Without `left` the right-hand sides and results are transposed."""
     row = spec.row
-    words = {p.name: p.shape.partition(" at ")[0].split(", ") for p in row.params if p.is_pointer}
+    words = _words(spec)
     names = {param.name for param in row.params}
     flags = {
         c: as_flag(name, numbers[name]) for c, name in _FLAGS.items() if c in names and name in numbers
@@ -69,6 +70,17 @@ def of_batches(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         scalars, extents, {out.pointer: (*batch, *trailing[out.pointer]) for out in spec.outputs}, op_views=views,
         copy_shapes={name: (*batch, *each) for name, each in trailing.items()},
     )  # fmt: skip
+
+
+def _words(spec: Spec) -> dict[str, list[str]]:
+    """The extents of each operand of C; the first is the batch."""
+    return {p.name: p.shape.partition(" at ")[0].split(", ") for p in spec.row.params if p.is_pointer}
+
+
+def own_axes(spec: Spec) -> dict[str, int]:
+    """How many axes each array has behind those of the batch."""
+    words = _words(spec)
+    return {argument.name: len(words[argument.pointer]) - 1 for argument in spec.arrays}
 
 
 def _extents(
@@ -140,7 +152,7 @@ def _steps(batch: Shape, view: TensorRef, trailing: int) -> int | None:
     if shape != batch:
         return None
     axes = [(extent, stride) for extent, stride in zip(shape, strides) if extent != 1]
-    for (_, outer), (extent, inner) in zip(axes, axes[1:]):
+    for (_, outer), (extent, inner) in itertools.pairwise(axes):
         if outer != extent * inner:
             return None
     return axes[-1][1]

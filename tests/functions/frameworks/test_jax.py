@@ -316,6 +316,7 @@ def test_errors_and_names():
             *specs(),
             "concatenate",
             "fft",
+            "linalg",
             "split",
             "stack",
             *bj._attention.NAMES,

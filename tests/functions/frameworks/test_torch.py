@@ -359,6 +359,7 @@ def test_errors_and_names():
         *bt._convolution.NAMES,
         *bt.deform_calls.NAMES,
         "fft",
+        "linalg",
         "register",
     }
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
@@ -372,8 +373,8 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-composed = {"fft", "register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES, *bt._pool.NAMES}
-composed |= {*bt._quantize.NAMES, *bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
+composed = {"fft", "linalg", "register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES}
+composed |= {*bt._pool.NAMES, *bt._quantize.NAMES, *bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 
