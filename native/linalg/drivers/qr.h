@@ -63,12 +63,12 @@ Status apply_block(const Launch& launch, const BlockParts<S>& parts, int64_t bat
 // The vectors of a block as a dense V: zeros above, ones on the diagonal; and T.
 template <class S>
 BK_LINALG void finish_block(const MatrixTeam& team, int64_t m, int64_t nb, const Columns<S>& v, const S* tau,
-                            bool conjugates_tau, S* sums, const Columns<S>& t) {
+                            bool conjugates_tau, const Columns<S>& t) {
     for_elements(team, nb, nb, true, [&](int64_t i, int64_t j) {
         if (i <= j) v(i, j) = S(real_t<S>(i == j ? 1 : 0));
     });
     team.sync();
-    build_triangle(team, m, nb, Matrix<const S>{v.data, 1, v.pitch}, false, tau, conjugates_tau, sums, t.view());
+    build_triangle(team, m, nb, Matrix<const S>{v.data, 1, v.pitch}, false, tau, conjugates_tau, t.view());
 }
 
 template <class S>
@@ -79,7 +79,7 @@ struct QrPanelJob {
     int64_t tau_step;
     BlockParts<S> parts;
 
-    BK_LINALG void operator()(const MatrixTeam& team, int64_t b, char* slot) const {
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t b, char*) const {
         const Columns<S> v{parts.v + b * m * n, m}, t{parts.t + b * n * n, n};
         const Matrix<S> block = packed[b].at(first, first);
         S* const own = tau + b * tau_step + first;
@@ -87,7 +87,7 @@ struct QrPanelJob {
         factor_qr(team, m, n, v, own);
         store(team, v, m, n, block);
         team.sync();
-        finish_block(team, m, n, v, own, false, reinterpret_cast<S*>(slot), t);
+        finish_block(team, m, n, v, own, false, t);
     }
 };
 
@@ -100,7 +100,7 @@ Status qr_by_blocks(const Launch& launch, const QrProblem<S>& p, void* workspace
     if (p.info != nullptr) BK_TRY(fill_bytes(launch, p.info, 0, static_cast<size_t>(p.batch) * sizeof(int32_t)));
     for (int64_t first = 0; first < least; first += kReflectors) {
         const int64_t nb = std::min(kReflectors, least - first), next = first + nb;
-        BK_TRY(run_matrices(launch, p.batch, m - first, slot_bytes_of(nb, sizeof(S)), nullptr, 4 * (m - first) * nb * nb,
+        BK_TRY(run_matrices(launch, p.batch, m - first, 0, nullptr, 4 * (m - first) * nb * nb,
                             QrPanelJob<S>{first, m - first, nb, p.packed, p.tau, p.tau_step, parts}));
         if (next < n) BK_TRY(apply_block(launch, parts, p.batch, m - first, n - next, nb, true, p.packed.at(first, next)));
     }
@@ -185,13 +185,12 @@ struct ExtractBlockJob {
     int64_t first, nb;
     BlockParts<S> parts;
 
-    BK_LINALG void operator()(const MatrixTeam& team, int64_t b, char* slot) const {
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t b, char*) const {
         const int64_t m = p.m - first;
         const Columns<S> v{parts.v + b * m * nb, m}, t{parts.t + b * nb * nb, nb};
         load(team, p.v[b].at(first, first), m, nb, v, p.conjugates_v);
         team.sync();
-        finish_block(team, m, nb, v, p.tau + b * p.tau_step + first, p.conjugates_tau != p.is_ascending,
-                     reinterpret_cast<S*>(slot), t);
+        finish_block(team, m, nb, v, p.tau + b * p.tau_step + first, p.conjugates_tau != p.is_ascending, t);
     }
 };
 
@@ -205,7 +204,7 @@ Status reflect_by_blocks(const Launch& launch, const ReflectProblem<S>& p, void*
     for (int64_t step = 0; step < blocks; ++step) {
         const int64_t first = (p.is_ascending ? step : blocks - 1 - step) * kReflectors,
                       nb = std::min(kReflectors, p.k - first);
-        BK_TRY(run_matrices(launch, p.batch, p.m - first, slot_bytes_of(nb, sizeof(S)), nullptr, (p.m - first) * nb * nb,
+        BK_TRY(run_matrices(launch, p.batch, p.m - first, 0, nullptr, (p.m - first) * nb * nb,
                             ExtractBlockJob<S>{p, first, nb, parts}));
         BK_TRY(apply_block(launch, parts, p.batch, p.m - first, p.n, nb, p.is_ascending, p.c.at(first, 0)));
     }

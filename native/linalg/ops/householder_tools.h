@@ -140,7 +140,7 @@ struct BuildTrianglesJob {
     const S *a, *tau;
     S* t;
 
-    BK_LINALG void operator()(const MatrixTeam& team, int64_t item, char* slot) const {
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t item, char*) const {
         const int64_t b = item / blocks, first = item % blocks * nb;
         if (first >= k) return;
         const int64_t count = k - first < nb ? k - first : nb;
@@ -149,7 +149,7 @@ struct BuildTrianglesJob {
             if (i >= count || j >= count) to(i, j) = S(real_t<S>(0));
         });
         const Matrix<const S> v{a + b * m * k + first * m + first, 1, m};
-        build_triangle(team, m - first, count, v, false, tau + b * k + first, false, reinterpret_cast<S*>(slot), to.view());
+        build_triangle(team, m - first, count, v, false, tau + b * k + first, false, to.view());
     }
 };
 
@@ -166,15 +166,13 @@ struct WyBuildTOp {
         BK_TRY(require_non_negative({{"batch", batch}, {"m", m}, {"k", k}, {"num_blocks", num_blocks}}));
         if (nb < 1) return fail(Status::kInvalidProblem, "nb is %d, must be >= 1", nb);
         if (k > m) return fail(Status::kInvalidProblem, "k is %d, must be <= m, %d", k, m);
-        if (!is_fast(slot())) return fail(Status::kUnsupported, "nb is %d, too many sums for fast memory", nb);
         return Status::kOk;
     }
-    int64_t slot() const { return slot_bytes_of(nb, sizeof(scalar_t<T>)); }
     size_t workspace_size() const { return 0; }
     Status run(const T* a_packed, const T* tau, T* t_out, const Launch& launch) const {
         using S = scalar_t<T>;
         const BuildTrianglesJob<S> job{m, k, nb, num_blocks, scalars(a_packed), scalars(tau), scalars(t_out)};
-        return run_matrices(launch, int64_t{batch} * num_blocks, std::max(m, nb), slot(), nullptr, int64_t{m} * nb * nb, job);
+        return run_matrices(launch, int64_t{batch} * num_blocks, std::max(m, nb), 0, nullptr, int64_t{m} * nb * nb, job);
     }
 };
 

@@ -101,13 +101,16 @@ def test_an_output_that_overlaps_is_refused(library, name):
         outputs = [p.name for p in row.pointers if p.is_output]
         pairs = [(o, p.name) for o in outputs for p in row.pointers if p.name != o]
         for output, other in pairs:
-            gaps = any("twice" in p.shape or " at " in p.shape for p in row.pointers if p.name in (output, other))
+            shapes = [p.shape for p in row.pointers if p.name in (output, other)]
+            is_apart = row.family != "linalg"  # whose matrices of the plain problem are dense
+            gaps = any("twice" in s or (" at " in s and is_apart) for s in shapes)
             if gaps or not (dense(problem, output) and dense(problem, other)):
                 continue
             if 0 in (*problem.arrays[output].shape, *problem.arrays[other].shape):
                 continue
             for shift, first in ((1, other), (-1, output)):
-                if math.prod(problem.arrays[first].shape) < 3:
+                count, size = math.prod(problem.arrays[first].shape), itemsize(problem.arrays[first].dtype)
+                if count < 3 or count * size <= itemsize(problem.arrays[output].dtype):
                     continue  # it ends where the second begins
                 prepared = overlapping(library, op, problem, output, other, shift)
                 status = prepared.run()
