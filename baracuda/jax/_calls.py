@@ -150,7 +150,8 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
 
     def forward(*arrays: Any) -> tuple[Results, Any]:
         given = dict(zip(names, [array.value for array in arrays]))
-        needs = tuple([(n, array.perturbed) for n, array in zip(names, arrays)])
+        needs = tuple([(n, array.perturbed and jnp.issubdtype(array.value.dtype, jnp.inexact))
+                       for n, array in zip(names, arrays)])  # fmt: skip
         results = _differentiable(whole.name, names, static, wanted)(*given.values())  # differentiable again
         outputs = dict(zip([output.name for output in whole.outputs], results))
         read = found.read(dict(needs)) if found is not None else own.reads if own is not None else ()
@@ -324,10 +325,12 @@ def _vmappable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[
     def plain(*arrays: Any) -> Results:
         return _library_call(spec, dict(zip(names, arrays)), numbers, wanted)
 
-    if not is_partitionable(spec):
+    takes_batch_axes = spec.layout == "matrices"
+    if not is_partitionable(spec) and not takes_batch_axes:
         return plain
-    function = jax.custom_batching.custom_vmap(partitionable(spec, names, numbers, plain))
-    own = own_axes(spec) if spec.layout == "matrices" else {}
+    whole = partitionable(spec, names, numbers, plain) if is_partitionable(spec) else plain
+    function = jax.custom_batching.custom_vmap(whole)
+    own = own_axes(spec) if takes_batch_axes else {}
     if spec.layout not in (*_ALONG, "matrices", "pointwise"):
 
         @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]

@@ -44,6 +44,9 @@ class _Arrays:
     def empty(self, like: Any, shape: tuple[int, ...]) -> Any:
         return jnp.zeros(shape, like.dtype)
 
+    def added(self, x: Any, a: Any, b: Any, beta: float, alpha: float) -> Any:
+        return beta * x + alpha * functions.matmul(a, b)
+
 
 __all__ = list(NAMES)
 

@@ -53,6 +53,9 @@ class Arrays(Protocol):
     def empty(self, like: Array, shape: Shape) -> Array:
         """An array of the same dtype, whose elements are not read."""
 
+    def added(self, x: Array, a: Array, b: Array, beta: float, alpha: float) -> Array:
+        """beta x + alpha a b, of batches of matrices."""
+
 
 class LinalgCalls:
     """Base of the classes that have the functions, for one framework."""
@@ -149,3 +152,8 @@ class AnyArrays:
 
     def empty(self, like: Array, shape: Shape) -> Array:
         return empty_like(like, shape, tensor(like, "a").dtype)
+
+    def added(self, x: Array, a: Array, b: Array, beta: float, alpha: float) -> Array:
+        from baracuda.composites import baddbmm
+
+        return baddbmm(x, a, b, beta=beta, alpha=alpha)

@@ -218,5 +218,5 @@ class Spectra(LinalgCalls):
         a, b, c = coefficients
         for _ in range(steps):
             gram = f.matmul(x, arrays.permuted(x, (0, 2, 1)))
-            x = f.baddbmm(x, f.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+            x = arrays.added(x, arrays.added(gram, gram, gram, b, c), x, a, 1.0)
         return arrays.broadcast(arrays.permuted(x, (0, 2, 1)), (batch, m, n)) if m > n else x

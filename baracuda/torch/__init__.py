@@ -179,7 +179,7 @@ def _type(spec: Spec, number: Argument) -> str:
         return "int"
     if param.role == "extent":
         return "SymInt"
-    if number.default is None and param.dtype == "f32":
+    if number.default is None and param.dtype in ("f32", "f64"):
         return "float?"
     return "int" if param.dtype in ("i32", "i64", "u64") else "Scalar" if param.dtype.startswith("T") else "float"
 

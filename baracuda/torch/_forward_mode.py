@@ -31,7 +31,7 @@ Operators = Callable[[str], Any]
 _SYMMETRIC = ("softmax", "softmax_to_f32", "gumbel_softmax", "l2_normalize", "sparsemax", "entmax15")
 # Functions that are linear in each of several groups of arguments.
 _MULTILINEAR: dict[str, tuple[tuple[str, ...], ...]] = {
-    **dict.fromkeys(("matmul", "grouped_gemm"), (("a",), ("b",))),
+    **dict.fromkeys(("matmul", "grouped_gemm", "linalg_matmul"), (("a",), ("b",))),
     "convolution_backward_data": (("dy",), ("weight",)),
     **dict.fromkeys(("fft_c2c", "fft_r2c", "fft_c2r", "fft_cosine"), (("x",),)),
     "fft_convolve": (("x",), ("w",)),

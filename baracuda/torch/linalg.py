@@ -49,6 +49,9 @@ class _Tensors:
     def empty(self, like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         return like.new_zeros(shape)
 
+    def added(self, x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
+        return beta * x + alpha * operators.matmul(a, b)
+
 
 __all__ = list(NAMES)
 

@@ -254,8 +254,8 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     ),
     "fft_cosine": ({}, {"kind": 2}),
     "linalg_matmul": ({"b": (3, 2)}, {}),
-    "linalg_solve_triangular": ({"b": (3, 2)}, {"upper": True}),
-    **dict.fromkeys([f"linalg_{of}solve" for of in ("", "cholesky_", "lu_", "ldl_")], ({"b": (3, 2)}, {})),
+    "linalg_solve_triangular": ({"b": (2, 3, 2)}, {"upper": True}),
+    **dict.fromkeys([f"linalg_{of}solve" for of in ("", "cholesky_", "lu_", "ldl_")], ({"b": (2, 3, 2)}, {})),
     "box_iou": ({"boxes1": (3, 4), "boxes2": (5, 4)}, {}),
     "pixels_to_planes": ({"x": (2, 5, 6, 3), "mean": (3,), "std": (3,)}, {"crop": [1, 2, 3, 4]}),
     "planes_to_pixels": ({"y": (2, 3, 4, 5), "mean": (3,), "std": (3,)}, {}),
@@ -343,13 +343,14 @@ INDICES = {
 }  # fmt: skip
 
 # Of square matrices, whose eigenvalues are apart, and of factors.
+_SQUARE = [[[3, 0.4, 0.5], [0.2, 2, 0.7], [0.6, 0.3, 5]], [[4, 0.1, 0.7], [0.3, 6, 0.2], [0.8, 0.5, 2]]]
 INDICES |= {
-    (f"linalg_{name}", array): [[3, 0.4, 0.5], [0.2, 2, 0.7], [0.6, 0.3, 5]]
+    (f"linalg_{name}", array): _SQUARE
     for array, names in {
         "a": "cholesky inv det slogdet solve solve_triangular ldl_factor matrix_exp eigh eigvalsh eig eigvals eig_left",
         "l": "cholesky_solve", "lu": "lu_solve", "ld": "ldl_solve",
     }.items() for name in names.split()
-} | {(f"linalg_{of}_solve", "pivots"): [2, 3, 3] for of in ("lu", "ldl")}  # fmt: skip
+} | {(f"linalg_{of}_solve", "pivots"): [[2, 3, 3], [1, 2, 3]] for of in ("lu", "ldl")}  # fmt: skip
 
 OF_BYTES = {"dequantize_blocks": "x", "take_blocks": "x", "quantized_matmul": "w"}  # the array of bytes
 

@@ -127,7 +127,7 @@ class Bench:
         extents: dict[str, int] = {}
         for p in row_named(self.row).pointers:
             shape = self.arrays[p.name].shape if p.name in self.arrays else ()
-            names = p.shape.split(", ")
+            names = p.shape.partition(" at ")[0].split(", ")
             if len(names) == len(shape):
                 extents |= {name: extent for name, extent in zip(names, shape) if name != "shape"}
         return extents | {"numel": math.prod(self.shape), "rank": len(self.shape)}

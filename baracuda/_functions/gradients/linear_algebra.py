@@ -105,8 +105,9 @@ def triangular(call: Call, given: Given) -> tuple[Any, Any]:
 
 
 def cholesky_solve(call: Call, given: Given) -> tuple[Any, Any]:
-    low, x, upper = given["l"], given["x"], given["upper"]
-    db = call("linalg_cholesky_solve", low, given["dy"], upper=upper)
+    factor, x, upper = given["l"], given["x"], given["upper"]
+    db = call("linalg_cholesky_solve", factor, given["dy"], upper=upper)
+    low = _triangle(call, factor, upper=bool(upper))
     product = db @ _adjoint(x)
     whole = -(product + _adjoint(product))
     dl = low @ whole if upper else whole @ low

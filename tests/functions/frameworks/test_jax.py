@@ -83,6 +83,7 @@ UNCHECKED = {
     "quantized_matmul", "mx_matmul", "gemv_4bit",
     *[f"fake_quantize_{scope}" for scope in ("per_tensor", "per_channel", "learnable")],
 }  # fmt: skip
+UNCHECKED |= {"linalg_cholesky", "linalg_eigh", "linalg_eigvalsh", "linalg_svd"}  # of Hermitian matrices, reduced ones
 UNCHECKED |= {"selective_scan", "selective_scan_forward", "ssd_scan", "ssd_scan_forward"}  # without float64
 
 

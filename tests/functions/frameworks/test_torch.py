@@ -72,6 +72,7 @@ UNCHECKED = (
     *("fake_quantize_per_tensor", "fake_quantize_per_channel", "fake_quantize_learnable"),
     *("gated_delta_rule", "gated_linear_attention", "recurrent_cells", "recurrent_cells_forward", "rwkv7"),
     *("selective_scan", "selective_scan_forward", "ssd_scan", "ssd_scan_forward"),
+    *("linalg_cholesky", "linalg_eigh", "linalg_eigvalsh", "linalg_svd"),  # of Hermitian matrices, of reduced vectors
 )
 OF_F32 = ("sinks",)  # operands of float32 beside those of any dtype: tests/cases have their gradients
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n

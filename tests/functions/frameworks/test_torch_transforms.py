@@ -85,6 +85,9 @@ def without_nan(x):
 
 # Functions with reverse mode only: their Jacobian is neither diagonal, symmetric nor constant.
 REVERSE_ONLY = {
+    *[f"linalg_{of}" for of in (
+        "cholesky cholesky_solve det eig eigh eigvals eigvalsh householder_product inv lstsq lu lu_factor lu_solve "
+        "matrix_exp ormqr pinv polar polar_unitary qr slogdet solve solve_triangular svd svdvals").split()],
     "cumprod", "exclusive_cumprod", "logcumsumexp", "exclusive_logcumsumexp", "scatter_reduce",
     "gumbel_softmax_seeded", "weight_norm", "weight_norm_forward", "l2_normalize_forward", "batch_norm_inference",
     *[f"{form}{name}{end}" for form in ("", "exclusive_") for name in ("cummax", "cummin") for end in ("", "_indices")],

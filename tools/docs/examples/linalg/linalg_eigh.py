@@ -10,8 +10,9 @@ print(np.abs(a @ v - v * w[:, None]).max())
 print(bk.linalg.eigvalsh(a, UPLO="U"))
 
 # %% A bad member of a batch
-a[0, 2, 0] = np.nan
-print(bk.linalg.eigh_ex(a).info)
+spoilt = a.copy()
+spoilt[0, 2, 0] = np.nan
+print(bk.linalg.eigh_ex(spoilt).info)
 
 # %% Triangles and info in one call
 w, v, info = bk.linalg_eigh(a, upper=True)
