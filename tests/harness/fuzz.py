@@ -30,9 +30,9 @@ import baracuda as bk
 from tools.oracle.numerics import itemsize
 
 from .arena import Slot
-from .fuzz_calls import DRAWN, INSTANCES, change_pointer, change_problem, draw_call
-from .fuzz_extents import MOST_BYTES, cells_of, extents_of, reach_of
-from .fuzz_rows import Call
+from .fuzzing.calls import DRAWN, INSTANCES, change_pointer, change_problem, draw_call
+from .fuzzing.extents import MOST_BYTES, cells_of, extents_of, reach_of
+from .fuzzing.rows import Call
 from .launch import OPS, ROWS, is_seen, last_error
 
 SLOT_PAGES = 16

@@ -7,10 +7,10 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_matrices, fuzz_rows, fuzz_windows
-from .fuzz_extents import INDEXED, indexed_extents, matrices_of
-from .fuzz_rows import Call, small_shape, small_strides
-from .launch import OPS, ROWS
+from ..launch import OPS, ROWS
+from . import codes, matrices, rows, windows
+from .extents import INDEXED, indexed_extents, matrices_of
+from .rows import Call, small_shape, small_strides
 
 EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**47, 2**60, -(2**60), 2**62, 2**63 - 1,
             -(2**63), -(2**63) + 1)  # fmt: skip
@@ -129,8 +129,8 @@ def draw_flat(rng, row) -> dict:
         draw_narrow(rng, row, scalars)
     draw_pitches(rng, row, scalars)
     draw_features(rng, row, scalars)
-    fuzz_codes.draw(rng, row, scalars)
-    fuzz_windows.draw(rng, row, scalars)
+    codes.draw(rng, row, scalars)
+    windows.draw(rng, row, scalars)
     return scalars
 
 
@@ -185,7 +185,7 @@ def draw_pitches(rng, row, scalars) -> None:
 def draw_call(rng, op) -> Call:
     row, slots = OPS[op]
     host = {}
-    if made := fuzz_rows.drawn(rng, row) or fuzz_windows.drawn(rng, row) or fuzz_matrices.drawn(rng, row):
+    if made := rows.drawn(rng, row) or windows.drawn(rng, row) or matrices.drawn(rng, row):
         scalars, host = made
     elif any(p.direction == "host" for p in row.problem):
         scalars, host = draw_host(rng, row)

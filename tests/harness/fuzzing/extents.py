@@ -8,9 +8,9 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_matrices, fuzz_rows, fuzz_windows
-from .fuzz_rows import Call
-from .launch import OPS
+from ..launch import OPS
+from . import codes, matrices, rows, windows
+from .rows import Call
 
 MOST_BYTES = 2**47
 INDEXED = re.compile(r" with (\w+) along (\w+)$")
@@ -89,11 +89,11 @@ def computed_extents(names) -> dict[str, int]:
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand by the op table; None where the arguments do not determine them."""
     names = {**call.scalars, **call.host}
-    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.layout_of(call, p)) is not False:
+    if OPS[call.op][0].family in rows.FAMILIES and (where := rows.layout_of(call, p)) is not False:
         return where
-    if (where := fuzz_windows.layout_of(call, p)) is not False:
+    if (where := windows.layout_of(call, p)) is not False:
         return where
-    if (where := fuzz_matrices.layout_of(call, p, OPS[call.op][0].family)) is not False:
+    if (where := matrices.layout_of(call, p, OPS[call.op][0].family)) is not False:
         return where
     if f"stride_{p.name}" in call.host:
         shape, _, factors = INDEXED.sub("", p.shape).split(",")[0].partition(" * ")
@@ -129,11 +129,11 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         steps = [math.prod(within[d + 1 :]) for d in range(len(within))]
         return ([count, *within], [stride, *steps]) if min(count, stride, *within) >= 0 else None
     names |= (
-        fuzz_rows.counts(names)
+        rows.counts(names)
         | computed_extents(names)
         | (narrow_extents(names) if "k" in names or "K" in names or "IC" in names else {})
     )
-    names |= fuzz_codes.extents(OPS[call.op][0], names) | fuzz_windows.extents(OPS[call.op][0], names)
+    names |= codes.extents(OPS[call.op][0], names) | windows.extents(OPS[call.op][0], names)
     names["positions"] = names.get("drafted", names.get("num_speculative_tokens", -1)) + 1
     names["boundaries"] = names.get("sequences", -1) + 1
     if "hidden" in names:

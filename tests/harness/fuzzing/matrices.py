@@ -3,7 +3,7 @@
 
 import math
 
-from .fuzz_rows import row_major, small_strides
+from .rows import row_major, small_strides
 
 EXTENTS = ("batch", "m", "n", "k", "nb", "num_blocks", "block_start", "block_k")
 
