@@ -7,7 +7,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_rows, fuzz_windows
+from . import fuzz_codes, fuzz_matrices, fuzz_rows, fuzz_windows
 from .fuzz_extents import INDEXED, indexed_extents, matrices_of
 from .fuzz_rows import Call, small_shape, small_strides
 from .launch import OPS, ROWS
@@ -185,7 +185,7 @@ def draw_pitches(rng, row, scalars) -> None:
 def draw_call(rng, op) -> Call:
     row, slots = OPS[op]
     host = {}
-    if made := fuzz_rows.drawn(rng, row) or fuzz_windows.drawn(rng, row):
+    if made := fuzz_rows.drawn(rng, row) or fuzz_windows.drawn(rng, row) or fuzz_matrices.drawn(rng, row):
         scalars, host = made
     elif any(p.direction == "host" for p in row.problem):
         scalars, host = draw_host(rng, row)
@@ -218,7 +218,7 @@ def change_problem(rng, call: Call) -> None:
     elif rng.random() < 0.2:
         call.host[p.name] = None
     elif call.host[p.name]:
-        rank = call.scalars["rank" if "rank" in call.scalars else "rank_in"]
+        rank = 3 if row.family == "linalg" else call.scalars["rank" if "rank" in call.scalars else "rank_in"]
         call.host[p.name][rng.integers(max(1, min(rank, 8)))] = extreme(rng, p.dtype)
     call.changes.append(p.name)
 

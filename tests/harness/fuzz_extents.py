@@ -8,7 +8,7 @@ import numpy as np
 
 from tools.oracle.numerics import itemsize
 
-from . import fuzz_codes, fuzz_rows, fuzz_windows
+from . import fuzz_codes, fuzz_matrices, fuzz_rows, fuzz_windows
 from .fuzz_rows import Call
 from .launch import OPS
 
@@ -92,6 +92,8 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.layout_of(call, p)) is not False:
         return where
     if (where := fuzz_windows.layout_of(call, p)) is not False:
+        return where
+    if (where := fuzz_matrices.layout_of(call, p, OPS[call.op][0].family)) is not False:
         return where
     if f"stride_{p.name}" in call.host:
         shape, _, factors = INDEXED.sub("", p.shape).split(",")[0].partition(" * ")

@@ -35,7 +35,10 @@ class Device:
         return np.asarray(decode(array.bits(), array.dtype))
 
     def function(self, name):
-        return getattr(self.library.lib, f"baracuda_kernels_{name}")
+        try:
+            return getattr(self.library.lib, f"baracuda_kernels_{name}")
+        except self.ffi.error:
+            pytest.skip("a partial library without this dtype")
 
     def call(self, name, *arguments):
         given = [self.ffi.cast("void*", a.pointer) if isinstance(a, Guarded) else self.ffi.NULL if a is None else a

@@ -35,7 +35,11 @@ struct StridedMatrices {
     }
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size) const {
         *operand = {name, role, size};
-        if (is_empty()) return Status::kOk;
+        if (is_empty()) {  // strides are bounded even so
+            Operand none;
+            return strides == nullptr ? Status::kOk
+                                      : locate_strided(&none, name, role, size, strides_name, 3, shape, strides, nullptr);
+        }
         BK_TRY(locate_strided(operand, name, role, size, strides_name, 3, shape, strides, nullptr));
         // Operands with equal strides of rows and columns, here pitch and step, and with equal ranges have equal strides of the
         // batch too. Strides of extents of 1 do not count.
