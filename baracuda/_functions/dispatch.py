@@ -163,8 +163,13 @@ class Function:
         from baracuda import functions
 
         for target, source in zip(self._outs(out), (made,) if self._single else made):
-            if source is not None:
-                functions.cast(source, tensor(source).dtype, out=target)
+            if source is None:
+                continue
+            element = tensor(source).dtype
+            if element in (ElementKind.COMPLEX32, ElementKind.COMPLEX64):  # bytes are moved
+                functions.permute(source, list(range(len(source.shape))), out=target)
+            else:
+                functions.cast(source, element, out=target)
         return out
 
     def _scratch(self, call: Prepared, like: Any) -> Any:

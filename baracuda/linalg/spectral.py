@@ -171,8 +171,8 @@ class Spectra(LinalgCalls):
             s = f.linalg_svdvals(a)[0]
             if not s.shape[-1]:
                 raise InvalidProblemError(f"a has shape {tuple(a.shape)}, must have rows and columns")
-            first, last = s[..., 0], s[..., -1]
-            return f.div(last, first) if p == -2 else f.div(first, last)
+            above, below = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
+            return f.where(f.eq(below, 0), math.inf, f.div(above, below))
         norm, (inverse, info) = Products(self.arrays).matrix_norm, f.linalg_inv(a)
         product = f.mul(norm(a, p), norm(inverse, p))
         return f.where(f.ne(info, 0), math.inf, product)

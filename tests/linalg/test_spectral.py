@@ -217,12 +217,14 @@ def test_ranks_and_pseudoinverses(dtype):
         small(inverse @ wider(a) @ inverse - inverse, 9, dtype, 9 * moved)
 
 
-@pytest.mark.needs_ops("binary_div_f64_strided")
+@pytest.mark.needs_ops("binary_div_f64_strided", "where_f64_strided", "reduce_norm2_axes_f64", "linalg_inv_f64")
 def test_condition_numbers():
     a = np.random.default_rng(5).standard_normal((3, 5, 5))
     for p in (None, 2, -2):
         assert np.allclose(bk.linalg.cond(a, p), np.linalg.cond(a, p))
     assert np.isinf(bk.linalg.cond(np.diag([1.0, 0.0])))
+    assert all(np.isinf(bk.linalg.cond(np.zeros((3, 3)), p)) for p in (None, 2, -2, 1, "fro"))
+    assert all(np.isnan(bk.linalg.cond(np.full((3, 3), np.nan), p)) for p in (None, 2, -2, 1, "fro"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
