@@ -12,14 +12,24 @@ template <class S>
 BK_LINALG S make_reflector(const MatrixTeam& team, int64_t m, S* x) {
     using R = real_t<S>;
     team.sync();
-    const S alpha = x[0];
-    const R below = norm(team, m - 1, x + 1);
+    S alpha = x[0];
+    R below = norm(team, m - 1, x + 1);
     if (below == R(0) && imaginary(alpha) == R(0)) return S(0);
-    const R length = hypotenuse(modulus(alpha), below), beta = real(alpha) > R(0) ? -length : length;
+    R length = hypotenuse(modulus(alpha), below), scale = R(1);
+    if (length < kLeastNormal<R> / kEpsilon<R>) {  // subnormal numbers have few bits: a power of two makes them ordinary
+        scale = R(1) / (kEpsilon<R> * kEpsilon<R> * kEpsilon<R>);
+        team.sync();
+        for (int64_t i = team.rank; i < m; i += team.size) x[i] = x[i] * scale;
+        team.sync();
+        alpha = x[0];
+        below = norm(team, m - 1, x + 1);
+        length = hypotenuse(modulus(alpha), below);
+    }
+    const R beta = real(alpha) > R(0) ? -length : length;
     const S divisor = alpha - S(beta);
     team.sync();
     for (int64_t i = 1 + team.rank; i < m; i += team.size) x[i] = x[i] / divisor;
-    if (team.rank == 0) x[0] = S(beta);
+    if (team.rank == 0) x[0] = S(beta / scale);
     team.sync();
     return (S(beta) - alpha) / beta;
 }
