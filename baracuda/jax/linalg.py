@@ -8,7 +8,8 @@ from typing import Any
 import jax.numpy as jnp
 
 import baracuda.jax as functions
-from baracuda.linalg.arrays import NAMES, described, function_of
+from baracuda.linalg.arrays import described, function_of
+from baracuda.linalg.names import NAMES
 
 
 class _Arrays:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from baracuda.errors import naming
-from baracuda.linalg.arrays import NAMES, AnyArrays, described, function_of
+from baracuda.linalg.names import NAMES
 
 __all__ = list(NAMES)
 
@@ -24,6 +24,8 @@ __all__ = list(NAMES)
 def __getattr__(name: str) -> Any:
     if name not in NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from baracuda.linalg.arrays import AnyArrays, described, function_of  # opens the bindings
+
     function = naming(f"linalg.{name}")(function_of(AnyArrays(), name))
     value = globals()[name] = described(function, name, __name__)
     return value

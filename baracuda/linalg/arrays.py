@@ -14,6 +14,7 @@ from baracuda import functions
 from baracuda._arrays.frameworks import result_framework
 from baracuda._arrays.shaping import empty_like, given_array, reshaped
 from baracuda._promotion import kind_of
+from baracuda.linalg.names import CLASSES, HOME
 from baracuda.tensor import tensor
 
 Array = Any
@@ -70,37 +71,10 @@ class LinalgCalls:
         return self.functions.linalg_householder_product(self.arrays.empty(a, (n, n)), self.arrays.empty(a, (0,)))
 
 
-# Module -> its class and the public functions that it has; each is imported when one of them is first asked for.
-_CLASSES = {
-    "factor": "Factors",
-    "solvers": "Solvers",
-    "products": "Products",
-    "spectral": "Spectra",
-}
-_FUNCTIONS = {
-    "factor": (
-        "cholesky cholesky_ex lu_factor lu_factor_ex lu ldl_factor ldl_factor_ex qr householder_product geqrf ormqr"
-    ),
-    "solvers": (
-        "cholesky_solve cholesky_inverse lu_solve ldl_solve solve solve_ex solve_triangular inv inv_ex lstsq "
-        "det slogdet tensorsolve tensorinv"
-    ),
-    "products": (
-        "matmul multi_dot matrix_power matrix_exp matrix_transpose vecdot outer cross diagonal trace "
-        "matrix_norm vector_norm norm"
-    ),
-    "spectral": (
-        "eigh eigh_ex eigvalsh eig eig_ex eigvals svd svd_ex svdvals pinv pinv_ex matrix_rank cond polar orthogonalize"
-    ),
-}
-_HOME = {name: module for module, names in _FUNCTIONS.items() for name in names.split()}
-NAMES = tuple(sorted(_HOME))
-
-
 def function_of(arrays: Arrays, name: str) -> Callable[..., Any]:
     """A function of NAMES for one framework."""
-    module = _HOME[name]
-    made = getattr(importlib.import_module(f"baracuda.linalg.{module}"), _CLASSES[module])(arrays)
+    module = HOME[name]
+    made = getattr(importlib.import_module(f"baracuda.linalg.{module}"), CLASSES[module])(arrays)
     found: Callable[..., Any] = getattr(made, name)
     return found
 

@@ -11,7 +11,8 @@ import torch
 
 import baracuda.torch as operators
 from baracuda.errors import InvalidProblemError
-from baracuda.linalg.arrays import NAMES, described, function_of
+from baracuda.linalg.arrays import described, function_of
+from baracuda.linalg.names import NAMES
 
 
 class _Tensors:
