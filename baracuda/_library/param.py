@@ -15,12 +15,12 @@ PREFIX = "baracuda_kernels_"
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 # Slots that are spelled as suffixes in names of ops: dtypes of indices and of offsets.
 SUFFIXES = {"I": INDEX_SUFFIX, "O": {"i32": "", "i64": "_i64off"}}
-# Types of T.bits, T.compute, T.real and T.complex that differ from T.
+# Types of T.bits, T.compute, T.complex and T.real that differ from T.
 FORMS = {
     "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8", "c32": "u64"},
     "compute": {"f16": "f32", "bf16": "f32"},
-    "real": {"c32": "f32", "c64": "f64"},
     "complex": {"f32": "c32", "f64": "c64"},
+    "real": {"c32": "f32", "c64": "f64"},
 }
 
 
@@ -44,7 +44,7 @@ class Param(NamedTuple):
     """
 
     name: str
-    dtype: str  # symbol spelling, or a slot: T, U, I, O, T.bits, T.compute, T.real, T.complex, T.address
+    dtype: str  # symbol spelling, or a slot: T, U, I, O, T.bits, T.compute, T.complex, T.real, T.address
     direction: str
     shape: str
     role: str

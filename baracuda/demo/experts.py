@@ -64,9 +64,10 @@ class ExpertsBackward:
         self.weights, self.logits = like(b.weights), like(b.logits)
         w = p.layer(0)
         self.dup, self.ddown = like(w["up"]), like(w["down"])
-        shape = (p.config.experts,)
-        self.loads = [bk.zeros(shape, bk.f32, library=p.library) for _ in range(p.config.layers)]
-        self.load, self.mean = (bk.empty((n,), bk.f32, library=p.library) for n in (p.config.experts, 1))
+        layers, experts = p.config.layers, p.config.experts
+        self.loads = bk.zeros((layers, experts), bk.f32, library=p.library)
+        self.load = bk.empty((experts,), bk.f32, library=p.library)
+        self.mean, self.moved = (bk.empty((layers, n), bk.f32, library=p.library) for n in (1, experts))
         self.rate = bk.upload(np.array([BALANCE_RATE]), bk.f32, library=p.library)
 
     def run(
@@ -85,15 +86,14 @@ class ExpertsBackward:
         bk.addmm(dh, self.logits, w["router"], out=dh)
         bk.addmm(dw["router"], self.logits.T, h, out=dw["router"])
         bk.cast(b.counts, bk.f32, out=self.load)
-        bk.add(self.loads[number], self.load, out=self.loads[number])
+        loads = self.loads[number]
+        bk.add(loads, self.load, out=loads)
 
     def balance(self) -> None:
         """Move the biases, by the loads since the last call."""
-        for number, load in enumerate(self.loads):
-            bias = self.p.values[f"layers.{number}.balance"]
-            bk.mean(load, axis=0, keepdims=True, out=self.mean)
-            bk.sub(self.mean, load, out=self.load)
-            bk.sign(self.load, out=self.load)
-            bk.mul(self.load, self.rate, out=self.load)
-            bk.add(bias, self.load, out=bias)
-            bk.fill(load, 0.0, out=load)
+        bk.mean(self.loads, axis=1, keepdims=True, out=self.mean)
+        bk.sub(self.mean, self.loads, out=self.moved)
+        bk.sign(self.moved, out=self.moved)
+        bk.mul(self.moved, self.rate, out=self.moved)
+        bk.add(self.p.balance, self.moved, out=self.p.balance)
+        bk.fill(self.loads, 0.0, out=self.loads)

@@ -99,8 +99,9 @@ class Parameters:
             self.values = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
             if has_gradients:
                 self.gradients = {name: bk.zeros(shape, dtype, library=library) for name, shape in shapes.items()}
-        biases = config.biases().items()
-        self.values = {**self.values, **{name: bk.zeros(shape, bk.f32, library=library) for name, shape in biases}}
+        # The biases of all layers are one array, which a step moves at once.
+        self.balance = bk.zeros((config.layers, config.experts), bk.f32, library=library)
+        self.values = {**self.values, **{name: self.balance[k] for k, name in enumerate(config.biases())}}
         half = config.head_dim // 2
         angles = np.arange(config.context)[:, None] * ROPE_BASE ** (-np.arange(half) / half)
         self.cos, self.sin = np.cos(angles), np.sin(angles)

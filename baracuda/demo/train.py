@@ -154,7 +154,9 @@ def sample(p: Parameters, tokenizer: Tokenizer, options: argparse.Namespace, see
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m baracuda.demo train", description="Train a language model.")
     parser.add_argument("--size", choices=SIZES, default="tiny")
-    parser.add_argument("--fp8", choices=RECIPES, help="products of layers with 8-bit operands, by a recipe for scales")
+    parser.add_argument(
+        "--fp8", choices=RECIPES, help="8-bit operands of products, but of experts', by a recipe for scales"
+    )
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     group = parser.add_argument_group("schedule, where it shall differ from that of the size")
     group.add_argument("--steps", type=positive)

@@ -22,7 +22,7 @@ struct Complex {
     R re, im;
 };
 
-// Where a fiber begins on both sides.
+// Offsets of a fiber's first element on both sides.
 struct FiberOffsets {
     int64_t in = 0, out = 0;
 

@@ -61,7 +61,7 @@ BK_LINALG void apply_reflector(const MatrixTeam& team, int64_t m, int64_t n, con
     }
 }
 
-// The same of a matrix of any strides, in memory.
+// apply_reflector() for a matrix of any strides, in memory.
 template <class S>
 BK_LINALG void apply_reflector(const MatrixTeam& team, int64_t m, int64_t n, const Columns<S>& v, S tau, bool conjugates,
                                const Matrix<S>& c) {

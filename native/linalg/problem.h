@@ -61,7 +61,7 @@ struct ReflectProblem {
     int32_t* info;  // zeros
 };
 
-// What the matrix of a solution is.
+// Kind of the matrix of a system of equations.
 enum class Solves : int32_t {
     kLower,     // a lower triangle
     kUpper,     // an upper triangle

@@ -342,7 +342,7 @@ INDICES = {
     **{(f"nll_loss{end}", "target"): [[2, 0], [0, 1], [3, 3]] for end in ("", "_forward", "_backward")},
 }  # fmt: skip
 
-# Of square matrices, whose eigenvalues are apart, and of factors.
+# Square matrices, whose eigenvalues are apart, and factors.
 _SQUARE = [[[3, 0.4, 0.5], [0.2, 2, 0.7], [0.6, 0.3, 5]], [[4, 0.1, 0.7], [0.3, 6, 0.2], [0.8, 0.5, 2]]]
 INDICES |= {
     (f"linalg_{name}", array): _SQUARE

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from baracuda.errors import UnsupportedError
+
 Call = Callable[..., Any]
 Given = Mapping[str, Any]
 
@@ -121,7 +123,7 @@ def qr(call: Call, given: Given) -> Any:
     a, q, r, dq, dr = (given[name] for name in ("a", "q", "r", "dy", "dr"))
     m, n = a.shape[-2:]
     if given["complete"] and m > n:
-        raise NotImplementedError("linalg_qr has no gradient of more columns of q than a has")
+        raise UnsupportedError("linalg_qr has no gradient of more columns of q than a has")
     if q is None or len(q.shape) < 2:  # it was not wanted
         q, _ = call("linalg_qr", a)
         dq = 0 * q
@@ -229,7 +231,7 @@ def _permuted(call: Call, pivots: Any, x: Any, *, is_back: bool = False) -> Any:
 def householder_product(call: Call, given: Given) -> tuple[Any, Any]:
     """Q's first columns are Q times those of an identity."""
     if given["complete"]:
-        raise NotImplementedError("linalg_householder_product has no gradient of more columns of q than v has")
+        raise UnsupportedError("linalg_householder_product has no gradient of more columns of q than v has")
     return _of_reflectors(call, given["v"], given["tau"], _eye(call, given["v"]), given["dy"], adjoint=False)
 
 

@@ -47,7 +47,7 @@ Status run_solve(const Launch& launch, const SolveProblem<S>& p) {
     return solve<S>(launch, p, workspace);
 }
 
-// What the ops of solutions share; Op has the fields and `extents`.
+// Operands and checks that the ops of solutions share; Op has the fields and `extents`.
 template <class Op, class T>
 struct SolveOperands {
     const Op& op() const { return static_cast<const Op&>(*this); }

@@ -105,7 +105,8 @@ private:
         return team.largest(most);
     }
 
-    // By real parts, then moduli of imaginary ones, of a pair the positive one first: a pair stays together.
+    // Order of eigenvalues: by real parts, then moduli of imaginary ones, of a pair the positive one first. A pair stays
+    // together.
     BK_LINALG static bool is_before(C a, int i, C b, int j) {
         if (a.re != b.re) return a.re < b.re;
         const R of_a = absolute(a.im), of_b = absolute(b.im);

@@ -8,7 +8,7 @@
 
 namespace bk::linalg::spectral {
 
-// What a decomposition computes, which its scratch depends on.
+// Extents and results of a singular value decomposition, which its scratch depends on.
 struct SingularShape {
     int m = 0, n = 0;
     bool wants_vectors = false;

@@ -195,7 +195,7 @@ def svd_reference(problem):
     return {name: each for name, each in found.items() if name not in problem.null}
 
 
-# Of all vectors of the longer side one at most has no value: several are not definite.
+# Full matrices have one vector at most beside the singular ones: several would not be definite.
 SVD = {
     "one": lambda d: svd(d, 1, 1, 1),
     "plain": lambda d: svd(d, 2, 5, 3),
