@@ -22,24 +22,27 @@ constexpr CUtensorMapDataType tensor_type() {
     return std::is_same_v<E, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Returns null if the driver lacks the function.
-inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
-    static void* known = nullptr;
-    void* found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+// Looks the driver's function up once, as `known`; null if the driver lacks it.
+inline void* driver_function(const char* name, void** known) {
+    void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
     if (found == nullptr) {
         const bool clean = no_pending_error();
         cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
-        const cudaError_t error =
-            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+        const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
 #else
-        const cudaError_t error = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+        const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
 #endif
         if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) found = nullptr;
         if (error != cudaSuccess && clean) cudaGetLastError();
-        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+        __atomic_store_n(known, found, __ATOMIC_RELAXED);
     }
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+    return found;
+}
+
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+    static void* known = nullptr;
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(driver_function("cuTensorMapEncodeTiled", &known));
 }
 
 // Whether `encode` succeeds. The driver wants a current context, which a thread has not whose first call this is:

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hopper wgmma convolution: which problems it serves, and the interface of conv/sm90/conv_sm90a.cu.
+//
+//   direction        A, 128 rows                  B, 128 or 256 columns          K elements
+//   forward          windows of x                 output channels of w           taps, input channels
+//   gradient of x    windows of dy, flipped taps  input channels of w            taps, output channels
+//   gradient of w    output channels of dy        taps and input channels of x   windows
+//
+// TMA reads windows where they lie (core/intrinsics/image_map.h). Channels are adjacent, results are rows of one pitch, and
+// there is one group. Few tiles are computed in slices of K, whose f32 partials the workspace holds and which are added in
+// order: the number of slices follows from the extents alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <type_traits>
+
+#include "conv/core.h"
+#include "conv/tap_sums.h"
+#include "core/abi/arch.h"
+#include "core/abi/workspace.h"
+#include "core/intrinsics/image_axis.h"
+#include "gemm/tiled/matmul_split_k.cuh"
+
+namespace bk {
+
+template <class T>
+constexpr bool kHasConvWgmma = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+constexpr int64_t kConvRows = 128, kConvDepth = 64;  // rows and K elements of a stage
+
+// A convolution as such a GEMM. `image` is read by windows, `matrix` is w, or dy for the gradient of w.
+template <class T>
+struct ConvWgmma {
+    using E = matmul_element_t<T>;
+    bool is_filter = false;
+    TapSums sums;  // taps of the windows; steps of taps are positive
+    int64_t first_weight = 0;
+    int64_t m = 0, n = 0, pitch = 0;  // of the results
+    int64_t matrix_pitch = 0;         // of dy
+    int64_t chunks = 0, steps = 0;    // of kConvDepth channels; of K
+    int64_t slices = 1, slice_steps = 0;
+    int columns = 128;
+    const E *image = nullptr, *matrix = nullptr;
+
+    bool is_valid() const { return m > 0; }
+    int64_t partials() const { return slices > 1 ? slices * m * n : 0; }
+};
+
+template <class T>
+Status conv_sm90a(const Launch& launch, const ConvWgmma<T>& conv, const Epilogue<T>& epilogue);
+
+template <class T>
+auto conv_wgmma_on(int arch) {
+    return choose({BK_SM(90a, conv_sm90a<T>)}, arch).run;
+}
+
+// The same sums with positive steps of taps.
+inline TapSums with_rising_taps(const TapSums& given, int64_t* first_weight) {
+    TapSums p = given;
+    *first_weight = 0;
+    for (TapAxis& a : p.axis) {
+        if (a.tap_step > 0 || a.taps < 2) continue;
+        a.first += (a.taps - 1) * a.tap_step;
+        *first_weight += (a.taps - 1) * a.weight_stride;
+        a.tap_step = -a.tap_step;
+        a.weight_stride = -a.weight_stride;
+    }
+    return p;
+}
+
+inline ImageAxis image_axis(const TapAxis& a) {
+    return {a.extent, a.source_stride, a.positions, a.first, a.step, a.taps > 1 ? (a.taps - 1) * a.tap_step : 0};
+}
+
+// The distance of pixels in memory, if windows in row-major order are rows of one pitch; else 0.
+inline int64_t rows_pitch(const TapSums& p) {
+    int64_t pitch = 0, count = 1;
+    const auto append = [&](int64_t extent, int64_t stride) {
+        if (extent > 1 && count > 1 && stride != pitch * count) return false;
+        if (extent > 1 && count == 1) pitch = stride;
+        count *= extent;
+        return true;
+    };
+    for (int d = kTapAxes; d-- > 0;)
+        if (!append(p.axis[d].positions, p.axis[d].result_stride)) return 0;
+    return append(p.batch, p.result_n) ? pitch : 0;
+}
+
+// The distance of taps, of which all others are multiples.
+inline int64_t tap_unit(const TapSums& p) {
+    int64_t unit = 0;
+    for (const TapAxis& a : p.axis)
+        if (a.taps > 1) unit = unit == 0 ? std::abs(a.weight_stride) : std::min(unit, std::abs(a.weight_stride));
+    for (const TapAxis& a : p.axis)
+        if (a.taps > 1 && (unit == 0 || a.weight_stride % unit != 0)) return 0;
+    return unit == 0 ? kConvDepth : unit;
+}
+
+// Whether TMA reads the source of the sums by windows of E.
+template <class E>
+bool has_image_windows(const TapSums& p) {
+    constexpr int64_t kLanes = kVectorLanes<E>, kMaxPixels = INT32_MAX - 2 * kConvRows, kMaxElements = int64_t{1} << 38;
+    int64_t elements = p.inputs * p.batch;
+    if (p.source_c != 1 || p.groups != 1 || p.positions() > kMaxPixels / std::max<int64_t>(p.batch, 1)) return false;
+    for (const TapAxis& a : p.axis) {
+        if (a.taps < 1 || a.positions < 1 || !fits_image_map(image_axis(a))) return false;
+        if (a.extent > 1 && (a.source_stride <= 0 || a.source_stride % kLanes != 0 || a.source_stride > kMaxElements))
+            return false;
+        elements *= a.extent;
+    }
+    const bool has_images = p.batch == 1 || (p.source_n > 0 && p.source_n % kLanes == 0 && p.source_n <= kMaxElements);
+    return has_images && elements * static_cast<int64_t>(sizeof(E)) >= kLeastImageBytes;
+}
+
+// Slices that fill the chip's last wave of tiles, if each still has kLeastSteps stages.
+inline int64_t wgmma_slices(int64_t tiles, int64_t steps) {
+    constexpr int64_t kLeastSteps = 12, kMostSlices = 64;
+    constexpr double kCost = 0.01;  // of a slice's partials, in parts of the whole
+    const auto share = [&](int64_t slices) {
+        const int64_t blocks = tiles * slices, waves = ceil_div(blocks, kReferenceSms);
+        return static_cast<double>(blocks) / static_cast<double>(waves * kReferenceSms) - kCost * static_cast<double>(slices);
+    };
+    int64_t best = 1;
+    for (int64_t slices = 2; slices <= std::min(kMostSlices, steps / kLeastSteps) && tiles * slices <= 4 * kReferenceSms;
+         ++slices)
+        if (share(slices) > share(best) + 0.05) best = slices;
+    return best;
+}
+
+// The direction as such a GEMM; not valid where these kernels do not serve or suit it.
+template <class T>
+ConvWgmma<T> conv_wgmma_of(const ConvShape& s, ConvDirection direction, bool has_workspace) {
+    using E = matmul_element_t<T>;
+    constexpr int64_t kLanes = kVectorLanes<E>, kLeastChannels = 32, kLeastWork = int64_t{1} << 27, kLeastBlocks = 24;
+    ConvWgmma<T> conv;
+    if (s.groups != 1 || s.is_empty(direction)) return {};
+    conv.is_filter = direction == ConvDirection::kBackwardFilter;
+    if (direction == ConvDirection::kBackwardData) {
+        for (const ConvAxis& a : s.axis)
+            if (a.step != 1) return {};
+        conv.sums = with_rising_taps(data_phase(s, {0, 0, 0}).sums, &conv.first_weight);
+    } else {
+        conv.sums = forward_sums(s);
+    }
+    const TapSums& p = conv.sums;
+    const int64_t pixels = p.batch * p.positions(), unit = tap_unit(p), pitch = rows_pitch(p);
+    if (!has_image_windows<E>(p) || pitch <= 0 || p.result_c != 1 || unit % kLanes != 0 || unit == 0) return {};
+    if (std::min(p.inputs, p.outputs) < kLeastChannels || p.inputs % kLanes != 0 || p.outputs % kLanes != 0) return {};
+    conv.chunks = ceil_div(p.inputs, kConvDepth);
+    if (conv.is_filter) {
+        // columns are K elements of w in the order of memory
+        int64_t expected = p.inputs;
+        for (int d = kTapAxes; d-- > 0; expected *= p.axis[d].taps)
+            if (p.axis[d].taps > 1 && p.axis[d].weight_stride != expected) return {};
+        if (p.weight_in != 1 || pitch % kLanes != 0 || (p.taps() > 1 && p.inputs % kConvDepth != 0)) return {};
+        conv.m = p.outputs;
+        conv.n = p.taps() * p.inputs;
+        conv.pitch = p.weight_out;
+        conv.matrix_pitch = pitch;
+        conv.steps = ceil_div(pixels, kConvDepth);
+    } else {
+        const int64_t across = p.weight_in == 1 ? p.weight_out : p.weight_in;
+        if (std::min(p.weight_in, p.weight_out) != 1 || across % kLanes != 0) return {};
+        conv.m = pixels;
+        conv.n = p.outputs;
+        conv.pitch = pitch;
+        conv.steps = p.taps() * conv.chunks;
+    }
+    const int64_t tiles_m = ceil_div(conv.m, kConvRows), wide = tiles_m * ceil_div<int64_t>(conv.n, 256);
+    conv.columns = conv.n <= 128 || wide < kReferenceSms ? 128 : 256;
+    const int64_t tiles = tiles_m * ceil_div<int64_t>(conv.n, conv.columns);
+    conv.slices = has_workspace ? wgmma_slices(tiles, conv.steps) : 1;
+    conv.slice_steps = ceil_div(conv.steps, conv.slices);
+    conv.slices = ceil_div(conv.steps, conv.slice_steps);
+    const double work =
+        static_cast<double>(conv.m) * static_cast<double>(conv.n) * static_cast<double>(conv.steps * kConvDepth);
+    return work >= static_cast<double>(kLeastWork) && tiles * conv.slices >= kLeastBlocks ? conv : ConvWgmma<T>{};
+}
+
+template <class T>
+size_t conv_wgmma_bytes(const ConvWgmma<T>& conv) {
+    Carver carver;
+    carver.take<matmul_scalar_t<T>>(conv.partials());
+    return carver.bytes();
+}
+
+// Computes `result` from image and matrix; sets *is_done if the chip has the kernel and it suits.
+template <class T>
+Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection direction, const matmul_element_t<T>* image,
+                     const matmul_element_t<T>* matrix, matmul_element_t<T>* result, const ConvEpilogue<T>& given,
+                     bool* is_done) {
+    *is_done = false;
+    if constexpr (kHasConvWgmma<T>) {
+        const auto run = conv_wgmma_on<T>(device_arch());
+        if (run == nullptr || !is_aligned(image, kVectorBytes) || !is_aligned(matrix, kVectorBytes)) return Status::kOk;
+        ConvWgmma<T> conv = conv_wgmma_of<T>(s, direction, true);
+        if (conv.is_valid() && conv.slices > 1 && !workspace_holds(launch, conv_wgmma_bytes(conv)))
+            conv = conv_wgmma_of<T>(s, direction, false);
+        if (!conv.is_valid()) return Status::kOk;
+        *is_done = true;
+        conv.image = image;
+        conv.matrix = matrix;
+        Epilogue<T> e{};
+        e.c = given.c;
+        e.d = result;
+        e.z = given.z;
+        e.bias = given.bias;
+        e.bias_type = BiasType::kElement;
+        e.alpha = given.alpha;
+        e.beta = given.beta;
+        e.activation = given.activation;
+        e.c_at = e.d_at = e.z_at = {conv.pitch, 1, 0};
+        return run(launch, conv, e);
+    }
+    return Status::kOk;
+}
+
+}  // namespace bk
