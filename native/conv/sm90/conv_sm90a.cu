@@ -24,15 +24,28 @@ struct ConvLoads {
     FastDiv<uint32_t> windows[kTapAxes], taps[kTapAxes], chunks;
     int first[kTapAxes], step[kTapAxes], tap_step[kTapAxes];
     int first_weight, weight_step[kTapAxes];  // in matrices of w's map
+    int64_t result_step[kTapAxes + 1];        // of windows along each axis and of images, in pitches of the results
     int64_t steps, slice_steps;
     int blocks;
-    bool is_filter, b_is_mn_major;
+    bool is_filter, is_mapped, b_is_mn_major;
 
     BK_DEVICE ImagePixel pixel(int64_t index) const {
         const DivMod<uint32_t> w = windows[2](static_cast<uint32_t>(index)), h = windows[1](w.quotient),
                                d = windows[0](h.quotient);
         return {first[2] + static_cast<int>(w.remainder) * step[2], first[1] + static_cast<int>(h.remainder) * step[1],
                 first[0] + static_cast<int>(d.remainder) * step[0], static_cast<int>(d.quotient)};
+    }
+};
+
+// Rows of the results, in pitches.
+struct MappedRows {
+    const ConvLoads& loads;
+
+    BK_DEVICE int64_t operator()(int64_t row) const {
+        const DivMod<uint32_t> w = loads.windows[2](static_cast<uint32_t>(row)), h = loads.windows[1](w.quotient),
+                               d = loads.windows[0](h.quotient);
+        return d.quotient * loads.result_step[3] + d.remainder * loads.result_step[0] + h.remainder * loads.result_step[1] +
+               w.remainder * loads.result_step[2];
     }
 };
 
@@ -170,6 +183,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
             const TileCoord coord = conv_tile(p, loads, index, tiles_m, tiles_n, kColumns, rank);
             float sums[kColumns / 2];
+            if (coord.k_extent == 0)
+                for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
             const auto add = [&](auto a_is_mn_major, auto b_is_mn_major) {
                 mainloop<T, kColumns, decltype(a_is_mn_major)::value, decltype(b_is_mn_major)::value>(
                     sums, tiles, full, empty, state, coord.k_extent, 0, warpgroup, lane, blocks);
@@ -180,7 +195,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                 add(kMnMajor, kMnMajor);
             else
                 loads.b_is_mn_major ? add(kKMajor, kMnMajor) : add(kKMajor, kKMajor);
-            store_sums<T, kColumns>(p, sums, warp_staging, coord, coord.row + 16 * warp, lane, stores);
+            const int64_t row = coord.row + 16 * warp;
+            if (loads.is_mapped)
+                store_staged_tile<T, kColumns>(p, sums, warp_staging, coord, row, lane, stores.in_pairs, MappedRows{loads});
+            else
+                store_sums<T, kColumns>(p, sums, warp_staging, coord, row, lane, stores);
         }
     }
     sync_cluster();  // peers may still arrive at this block's barriers
@@ -194,6 +213,7 @@ Status no_map(const char* what, int64_t rows, int64_t channels) {
 template <class T>
 Status make_maps(const ConvWgmma<T>& conv, ConvLoads* loads) {
     const TapSums& s = conv.sums;
+    if (conv.steps == 0) return Status::kOk;
     ImageAxis axes[kTapAxes];
     for (int d = 0; d < kTapAxes; ++d) axes[d] = image_axis(s.axis[d]);
     const int pixels = static_cast<int>(conv.is_filter ? kConvDepth : kConvRows);
@@ -220,9 +240,9 @@ Status make_maps(const ConvWgmma<T>& conv, ConvLoads* loads) {
 template <class T, int kColumns>
 Status launch_conv_wgmma(const Launch& launch, const ConvWgmma<T>& conv, const Epilogue<T>& epilogue) {
     const TapSums& s = conv.sums;
-    ConvLoads loads;
+    ConvLoads loads{};
     BK_TRY(make_maps(conv, &loads));
-    const int64_t unit = tap_unit(s);
+    const int64_t unit = std::max<int64_t>(tap_unit(s), 1);
     for (int d = 0; d < kTapAxes; ++d) {
         const TapAxis& a = s.axis[d];
         loads.windows[d] = FastDiv<uint32_t>(a.positions);
@@ -231,12 +251,15 @@ Status launch_conv_wgmma(const Launch& launch, const ConvWgmma<T>& conv, const E
         loads.step[d] = static_cast<int>(a.step);
         loads.tap_step[d] = a.taps > 1 ? static_cast<int>(a.tap_step) : 0;
         loads.weight_step[d] = a.taps > 1 ? static_cast<int>(a.weight_stride / unit) : 0;
+        loads.result_step[d] = a.positions > 1 ? a.result_stride / conv.pitch : 0;
     }
+    loads.result_step[kTapAxes] = s.batch > 1 ? s.result_n / conv.pitch : 0;
     loads.chunks = FastDiv<uint32_t>(conv.chunks);
     loads.first_weight = static_cast<int>(conv.first_weight / unit);
     loads.steps = conv.steps;
     loads.slice_steps = conv.slice_steps;
     loads.is_filter = conv.is_filter;
+    loads.is_mapped = conv.is_mapped;
     loads.b_is_mn_major = conv.is_filter || s.weight_in != 1;
 
     Matmul<T> p{};

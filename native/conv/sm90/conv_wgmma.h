@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <type_traits>
 
 #include "conv/core.h"
@@ -35,7 +36,8 @@ template <class T>
 struct ConvWgmma {
     using E = matmul_element_t<T>;
     bool is_filter = false;
-    TapSums sums;  // taps of the windows; steps of taps are positive
+    bool is_mapped = false;  // rows of the results are not of one pitch, but multiples of it
+    TapSums sums;            // taps of the windows; steps of taps are positive
     int64_t first_weight = 0;
     int64_t m = 0, n = 0, pitch = 0;  // of the results
     int64_t matrix_pitch = 0;         // of dy
@@ -88,6 +90,14 @@ inline int64_t rows_pitch(const TapSums& p) {
     return append(p.batch, p.result_n) ? pitch : 0;
 }
 
+// The distance in memory of which those of all windows are multiples.
+inline int64_t rows_unit(const TapSums& p) {
+    int64_t unit = p.batch > 1 ? p.result_n : 0;
+    for (const TapAxis& a : p.axis)
+        if (a.positions > 1) unit = std::gcd(unit, a.result_stride);
+    return unit;
+}
+
 // The distance of taps, of which all others are multiples.
 inline int64_t tap_unit(const TapSums& p) {
     int64_t unit = 0;
@@ -114,69 +124,122 @@ bool has_image_windows(const TapSums& p) {
     return has_images && elements * static_cast<int64_t>(sizeof(E)) >= kLeastImageBytes;
 }
 
-// Slices that fill the chip's last wave of tiles, if each still has kLeastSteps stages.
-inline int64_t wgmma_slices(int64_t tiles, int64_t steps) {
-    constexpr int64_t kLeastSteps = 12, kMostSlices = 64;
-    constexpr double kCost = 0.01;  // of a slice's partials, in parts of the whole
-    const auto share = [&](int64_t slices) {
-        const int64_t blocks = tiles * slices, waves = ceil_div(blocks, kReferenceSms);
-        return static_cast<double>(blocks) / static_cast<double>(waves * kReferenceSms) - kCost * static_cast<double>(slices);
-    };
-    int64_t best = 1;
-    for (int64_t slices = 2; slices <= std::min(kMostSlices, steps / kLeastSteps) && tiles * slices <= 4 * kReferenceSms;
-         ++slices)
-        if (share(slices) > share(best) + 0.05) best = slices;
+// Columns of the tiles and slices of K by a model of the time, in nanoseconds on a chip of kReferenceSms multiprocessors.
+struct WgmmaTiles {
+    int columns = 128;
+    int64_t slices = 1;
+};
+
+inline WgmmaTiles choose_wgmma_tiles(int64_t m, int64_t n, int64_t steps, bool may_slice) {
+    constexpr int64_t kLeastSteps = 8, kMostSlices = 64, kTile = 3000, kFinish = 4000;
+    constexpr double kBytesPerNanosecond = 2500;  // of the partials
+    WgmmaTiles best;
+    double best_time = 0;
+    for (const int columns : {128, 256}) {
+        const int64_t tiles = ceil_div(m, kConvRows) * ceil_div<int64_t>(n, columns), step = columns == 256 ? 1000 : 600;
+        const int64_t most = may_slice && tiles < kReferenceSms ? std::min(kMostSlices, steps / kLeastSteps) : 1;
+        for (int64_t slices = 1; slices <= std::max<int64_t>(most, 1); ++slices) {
+            const int64_t waves = ceil_div(tiles * slices, kReferenceSms);
+            double time = static_cast<double>(waves * (kTile + ceil_div(steps, slices) * step));
+            if (slices > 1) time += kFinish + 8.0 * static_cast<double>(slices * m * n) / kBytesPerNanosecond;
+            if (best_time != 0 && time >= best_time) continue;
+            best_time = time;
+            best = {columns, slices};
+        }
+    }
     return best;
 }
 
-// The direction as such a GEMM; not valid where these kernels do not serve or suit it.
+// Sums over taps, or the gradient of their filter, as such a GEMM; not valid where these kernels do not serve them.
 template <class T>
-ConvWgmma<T> conv_wgmma_of(const ConvShape& s, ConvDirection direction, bool has_workspace) {
+ConvWgmma<T> wgmma_of_sums(const TapSums& given, bool is_filter, bool may_slice) {
     using E = matmul_element_t<T>;
-    constexpr int64_t kLanes = kVectorLanes<E>, kLeastChannels = 32, kLeastWork = int64_t{1} << 27, kLeastBlocks = 24;
+    constexpr int64_t kLanes = kVectorLanes<E>, kLeastChannels = 32;
     ConvWgmma<T> conv;
-    if (s.groups != 1 || s.is_empty(direction)) return {};
-    conv.is_filter = direction == ConvDirection::kBackwardFilter;
-    if (direction == ConvDirection::kBackwardData) {
-        for (const ConvAxis& a : s.axis)
-            if (a.step != 1) return {};
-        conv.sums = with_rising_taps(data_phase(s, {0, 0, 0}).sums, &conv.first_weight);
-    } else {
-        conv.sums = forward_sums(s);
-    }
+    conv.is_filter = is_filter;
+    conv.sums = with_rising_taps(given, &conv.first_weight);
     const TapSums& p = conv.sums;
-    const int64_t pixels = p.batch * p.positions(), unit = tap_unit(p), pitch = rows_pitch(p);
-    if (!has_image_windows<E>(p) || pitch <= 0 || p.result_c != 1 || unit % kLanes != 0 || unit == 0) return {};
+    const int64_t pixels = p.batch * p.positions(), unit = tap_unit(p);
+    if (p.taps() > 0 && (!has_image_windows<E>(p) || unit == 0 || unit % kLanes != 0)) return {};
     if (std::min(p.inputs, p.outputs) < kLeastChannels || p.inputs % kLanes != 0 || p.outputs % kLanes != 0) return {};
+    if (p.result_c != 1 || pixels > INT32_MAX - 2 * kConvRows) return {};
     conv.chunks = ceil_div(p.inputs, kConvDepth);
-    if (conv.is_filter) {
+    conv.pitch = rows_pitch(p);
+    if (is_filter) {
         // columns are K elements of w in the order of memory
         int64_t expected = p.inputs;
         for (int d = kTapAxes; d-- > 0; expected *= p.axis[d].taps)
             if (p.axis[d].taps > 1 && p.axis[d].weight_stride != expected) return {};
-        if (p.weight_in != 1 || pitch % kLanes != 0 || (p.taps() > 1 && p.inputs % kConvDepth != 0)) return {};
+        if (p.weight_in != 1 || conv.pitch <= 0 || conv.pitch % kLanes != 0 || (p.taps() > 1 && p.inputs % kConvDepth != 0))
+            return {};
         conv.m = p.outputs;
         conv.n = p.taps() * p.inputs;
+        conv.matrix_pitch = conv.pitch;
         conv.pitch = p.weight_out;
-        conv.matrix_pitch = pitch;
         conv.steps = ceil_div(pixels, kConvDepth);
     } else {
         const int64_t across = p.weight_in == 1 ? p.weight_out : p.weight_in;
         if (std::min(p.weight_in, p.weight_out) != 1 || across % kLanes != 0) return {};
+        conv.is_mapped = conv.pitch <= 0;
+        if (conv.is_mapped) conv.pitch = rows_unit(p);
+        if (conv.pitch % kLanes != 0) return {};
         conv.m = pixels;
         conv.n = p.outputs;
-        conv.pitch = pitch;
         conv.steps = p.taps() * conv.chunks;
     }
-    const int64_t tiles_m = ceil_div(conv.m, kConvRows), wide = tiles_m * ceil_div<int64_t>(conv.n, 256);
-    conv.columns = conv.n <= 128 || wide < kReferenceSms ? 128 : 256;
-    const int64_t tiles = tiles_m * ceil_div<int64_t>(conv.n, conv.columns);
-    conv.slices = has_workspace ? wgmma_slices(tiles, conv.steps) : 1;
-    conv.slice_steps = ceil_div(conv.steps, conv.slices);
-    conv.slices = ceil_div(conv.steps, conv.slice_steps);
-    const double work =
-        static_cast<double>(conv.m) * static_cast<double>(conv.n) * static_cast<double>(conv.steps * kConvDepth);
-    return work >= static_cast<double>(kLeastWork) && tiles * conv.slices >= kLeastBlocks ? conv : ConvWgmma<T>{};
+    const WgmmaTiles chosen = choose_wgmma_tiles(conv.m, conv.n, conv.steps, may_slice && !conv.is_mapped);
+    conv.columns = chosen.columns;
+    conv.slice_steps = ceil_div(conv.steps, chosen.slices);
+    conv.slices = conv.steps == 0 ? 1 : ceil_div(conv.steps, conv.slice_steps);
+    return conv;
+}
+
+// Whether GEMMs of so much work are worth these kernels' launch.
+template <class T>
+struct WgmmaWork {
+    double work = 0;
+    int64_t blocks = 0;
+
+    void add(const ConvWgmma<T>& conv) {
+        work += static_cast<double>(conv.m) * static_cast<double>(conv.n) * static_cast<double>(conv.steps * kConvDepth);
+        blocks += ceil_div(conv.m, kConvRows) * ceil_div<int64_t>(conv.n, conv.columns) * conv.slices;
+    }
+    bool suits() const {
+        constexpr double kLeastWork = 1 << 27;
+        constexpr int64_t kLeastBlocks = 24;
+        return work >= kLeastWork && blocks >= kLeastBlocks;
+    }
+};
+
+// The direction as one such GEMM; not valid where these kernels do not serve or suit it.
+template <class T>
+ConvWgmma<T> conv_wgmma_of(const ConvShape& s, ConvDirection direction, bool has_workspace) {
+    if (s.groups != 1 || s.is_empty(direction)) return {};
+    const bool is_data = direction == ConvDirection::kBackwardData;
+    for (const ConvAxis& a : s.axis)
+        if (is_data && a.step != 1) return {};
+    const TapSums sums = is_data ? data_phase(s, {0, 0, 0}).sums : forward_sums(s);
+    const ConvWgmma<T> conv = wgmma_of_sums<T>(sums, direction == ConvDirection::kBackwardFilter, has_workspace);
+    WgmmaWork<T> work;
+    if (conv.is_valid()) work.add(conv);
+    return work.suits() ? conv : ConvWgmma<T>{};
+}
+
+// Whether a GEMM for each phase serves and suits the gradient of x of a convolution with steps.
+template <class T>
+bool has_wgmma_phases(const ConvShape& s) {
+    if (s.groups != 1 || s.is_empty(ConvDirection::kBackwardData)) return false;
+    WgmmaWork<T> work;
+    int64_t phases = 1;
+    for (const ConvAxis& a : s.axis) phases = saturating_product(phases, std::min(a.step, a.in));
+    constexpr int64_t kMostPhases = 16;
+    if (phases > kMostPhases) return false;
+    const Status found = for_each_phase(s, [&](const DataPhase& phase) {
+        const ConvWgmma<T> conv = wgmma_of_sums<T>(phase.sums, false, false);
+        if (conv.is_valid()) work.add(conv);
+        return conv.is_valid() ? Status::kOk : Status::kUnsupported;
+    });
+    return found == Status::kOk && work.suits();
 }
 
 template <class T>
@@ -184,6 +247,21 @@ size_t conv_wgmma_bytes(const ConvWgmma<T>& conv) {
     Carver carver;
     carver.take<matmul_scalar_t<T>>(conv.partials());
     return carver.bytes();
+}
+
+template <class T>
+Epilogue<T> wgmma_epilogue(const ConvEpilogue<T>& given, matmul_element_t<T>* result, int64_t pitch) {
+    Epilogue<T> e{};
+    e.c = given.c;
+    e.d = result;
+    e.z = given.z;
+    e.bias = given.bias;
+    e.bias_type = BiasType::kElement;
+    e.alpha = given.alpha;
+    e.beta = given.beta;
+    e.activation = given.activation;
+    e.c_at = e.d_at = e.z_at = {pitch, 1, 0};
+    return e;
 }
 
 // Computes `result` from image and matrix; sets *is_done if the chip has the kernel and it suits.
@@ -198,21 +276,24 @@ Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection dir
         ConvWgmma<T> conv = conv_wgmma_of<T>(s, direction, true);
         if (conv.is_valid() && conv.slices > 1 && !workspace_holds(launch, conv_wgmma_bytes(conv)))
             conv = conv_wgmma_of<T>(s, direction, false);
-        if (!conv.is_valid()) return Status::kOk;
+        if (conv.is_valid()) {
+            *is_done = true;
+            conv.image = image;
+            conv.matrix = matrix;
+            return run(launch, conv, wgmma_epilogue(given, result, conv.pitch));
+        }
+        if (direction != ConvDirection::kBackwardData || !has_wgmma_phases<T>(s)) return Status::kOk;
         *is_done = true;
-        conv.image = image;
-        conv.matrix = matrix;
-        Epilogue<T> e{};
-        e.c = given.c;
-        e.d = result;
-        e.z = given.z;
-        e.bias = given.bias;
-        e.bias_type = BiasType::kElement;
-        e.alpha = given.alpha;
-        e.beta = given.beta;
-        e.activation = given.activation;
-        e.c_at = e.d_at = e.z_at = {conv.pitch, 1, 0};
-        return run(launch, conv, e);
+        return for_each_phase(s, [&](const DataPhase& phase) {
+            ConvWgmma<T> own = wgmma_of_sums<T>(phase.sums, false, false);
+            own.image = image;
+            own.matrix = matrix + phase.weight;
+            Epilogue<T> e = wgmma_epilogue(given, result, own.pitch);
+            e.c = e.offset_by(e.c, phase.result);
+            e.d = e.offset_by(e.d, phase.result);
+            e.z = e.offset_by(e.z, phase.result);
+            return run(launch, own, e);
+        });
     }
     return Status::kOk;
 }

@@ -50,10 +50,15 @@ BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], con
     }
 }
 
+// Rows of the results as they are; a convolution's may be elsewhere.
+struct SameRows {
+    BK_DEVICE int64_t operator()(int64_t row) const { return row; }
+};
+
 // Stores a staged pass: two columns of every second of the warp's 16 rows.
-template <class T>
+template <class T, class Rows>
 BK_DEVICE void store_staged(const Matmul<T>& p, const matmul_scalar_t<T>* staging, const TileCoord& coord, int64_t row,
-                            int staged_row, int at, int64_t column, bool in_pairs) {
+                            int staged_row, int at, int64_t column, bool in_pairs, const Rows& rows) {
     using S = matmul_scalar_t<T>;
     constexpr int kStagedRows = 8, kRowStep = 16 / kStagedRows;
     const S* const pair = staging + staged_row * kStagingPitch + at;
@@ -64,7 +69,7 @@ BK_DEVICE void store_staged(const Matmul<T>& p, const matmul_scalar_t<T>* stagin
             const int64_t at_row = row + staged_row + i * kRowStep;
             const S* const two = pair + i * kRowStep * kStagingPitch;
             if (at_row < coord.row_end)
-                store_pair(p.epilogue, coord.matrix, at_row, column, p.n, two[0], two[1], kIsScaled<T> && in_pairs);
+                store_pair(p.epilogue, coord.matrix, rows(at_row), column, p.n, two[0], two[1], kIsScaled<T> && in_pairs);
         }
         return;
     }
@@ -74,8 +79,9 @@ BK_DEVICE void store_staged(const Matmul<T>& p, const matmul_scalar_t<T>* stagin
         S x[kStagedRows][2];
 #pragma unroll
         for (int i = 0; i < kStagedRows; ++i) {
-            stores.row[i] = row + staged_row + i * kRowStep;
-            stores.has[i] = stores.row[i] < coord.row_end;
+            const int64_t at_row = row + staged_row + i * kRowStep;
+            stores.row[i] = rows(at_row);
+            stores.has[i] = at_row < coord.row_end;
             for (int v = 0; v < 2; ++v) x[i][v] = pair[i * kRowStep * kStagingPitch + v];
         }
         stores.store(x);
@@ -110,9 +116,9 @@ BK_DEVICE void store_gated_staged(const Matmul<T>& p, const matmul_scalar_t<T>* 
 }
 
 // Stages a warp's 16 rows in shared memory, so that stores go along rows.
-template <class T, int kColumns, class Sum>
+template <class T, int kColumns, class Sum, class Rows = SameRows>
 BK_DEVICE void store_staged_tile(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* staging,
-                                 const TileCoord& coord, int64_t row, int lane, bool in_pairs) {
+                                 const TileCoord& coord, int64_t row, int lane, bool in_pairs, const Rows& rows = {}) {
     using S = matmul_scalar_t<T>;
     const bool is_gated = kMayBeGated<T> && p.gate != nullptr;
 #pragma unroll 1
@@ -142,7 +148,7 @@ BK_DEVICE void store_staged_tile(const Matmul<T>& p, const Sum (&sums)[kColumns 
                 continue;
             }
         const int at = lane % 16 * 2;
-        store_staged(p, staging, coord, row, lane / 16, at, coord.column + pass * kStagingColumns + at, in_pairs);
+        store_staged(p, staging, coord, row, lane / 16, at, coord.column + pass * kStagingColumns + at, in_pairs, rows);
     }
 }
 
