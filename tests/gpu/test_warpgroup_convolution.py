@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolution by warpgroups (native/conv/sm90/), on the chips that have it, with and without slices of K. The problems are
-large, and channels are the last axis; no extent of a GEMM is a whole number of tiles.
+large; no extent of a GEMM is a whole number of tiles. Channels behind the first axis are copied into a workspace.
 """
 
 import pytest
@@ -24,7 +24,14 @@ CALLS = {
     "small_image": General(64, 320, 136, (5, 7), (3, 3), **SAME),
     "special": General(2, 64, 128, (44, 36), (3, 3), **SAME, kind="special"),
 }
+FIRST = {"before": (1, 1), "after": (1, 1), "layout": 0}
+CALLS |= {
+    "first": General(2, 64, 128, (44, 36), (3, 3), **FIRST, bias=True, activation=1),
+    "first_every_step": General(3, 72, 136, (31, 35), (3, 3), **FIRST, **EVERY),
+    "first_padded": General(3, 70, 133, (31, 35), (3, 3), **FIRST, bias=True),
+}
 STRIDED = {
+    "first_steps": General(2, 96, 136, (90, 75), (3, 3), (2, 3), (1, 0), (0, 1), bias=True),
     "steps": General(2, 96, 136, (90, 75), (3, 3), (2, 3), (1, 0), (0, 1), layout=1, bias=True),
     "strided_pointwise": General(3, 200, 328, (65, 61), (1, 1), (2, 2), layout=1),
 }
@@ -36,6 +43,7 @@ FILTERS = {
     "steps": General(2, 64, 136, (90, 75), (3, 3), (2, 3), (1, 0), (0, 1), layout=1),
     "pointwise": General(3, 200, 328, (33, 31), (1, 1), layout=1),
     "volume": General(2, 64, 72, (9, 21, 20), (3, 2, 3), before=(1, 0, 2), after=(1, 1, 0), layout=1),
+    "first": General(2, 64, 136, (44, 36), (3, 3), **FIRST, bias=True),
 }
 
 

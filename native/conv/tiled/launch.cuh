@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "conv/sm90/conv_wgmma.h"
 #include "conv/tiled/conv_gemm.h"
 #include "conv/tiled/conv_kernel.cuh"
 #include "conv/tiled/pack.h"
@@ -159,6 +160,10 @@ struct ConvWorkspace {
     E *x = nullptr, *y = nullptr, *w = nullptr;
     SplitKOf<T> split;
     size_t bytes = 0;
+    // Hopper's kernels compute the copies' result, which is copied too, if nothing in the caller's layout is added to it.
+    bool by_wgmma = false;
+    E* result = nullptr;
+    void* rest = nullptr;  // the workspace behind it
 
     // For operands that are aligned; a null base measures.
     static ConvWorkspace of(const ConvShape& s, ConvDirection direction, bool may_pack, void* base) {
@@ -175,11 +180,26 @@ struct ConvWorkspace {
             own.y = carver.take<E>(direction != ConvDirection::kForward ? own.packed.y : 0);
             own.w = carver.take<E>(own.packed.w);
             p = own.packed_gemm(s, direction);
+            if constexpr (kHasConvWgmma<T>) own.plan_wgmma(s, direction, &carver, base);
         }
         own.split = conv_split(p);
         own.split.partials = carve_partials<T>(&carver, p.m, p.n, p.groups, own.split.count);
-        own.bytes = carver.bytes();
+        own.bytes = std::max(own.bytes, carver.bytes());
         return own;
+    }
+
+    // Plans Hopper's kernels, whose memory is that of other slices of K.
+    void plan_wgmma(const ConvShape& s, ConvDirection direction, const Carver* taken, void* base) {
+        const ConvShape& shape = packed.shape;
+        if (shape.c_in != s.c_in || shape.c_out != s.c_out || conv_wgmma_on<T>(device_arch()) == nullptr) return;
+        const ConvWgmma<T> conv = conv_wgmma_of<T>(shape, direction, true);
+        const bool is_filter = direction == ConvDirection::kBackwardFilter;
+        by_wgmma = conv.is_valid() || (direction == ConvDirection::kBackwardData && has_wgmma_phases<T>(shape));
+        if (!by_wgmma) return;
+        Carver carver = *taken;
+        result = is_filter ? w : carver.template take<E>(direction == ConvDirection::kForward ? packed.y : packed.x);
+        rest = base == nullptr ? nullptr : static_cast<char*>(base) + carver.bytes();
+        bytes = carver.bytes() + conv_wgmma_bytes(conv);
     }
 
     // The GEMM of the copies. Padded channels are no results, but for those of the filter's copy.
@@ -214,11 +234,22 @@ Status conv_by_gemm(const Launch& launch, const ConvShape& s, ConvDirection dire
     ConvWorkspace<T> own = ConvWorkspace<T>::of(s, direction, !is_filter || epilogue.beta == 0, launch.workspace);
     if (!workspace_holds(launch, own.bytes)) own = {};
     if (own.packs) BK_TRY(own.pack(launch, s, direction, x, w, y));
+    if constexpr (kHasConvWgmma<T>)
+        if (own.by_wgmma && epilogue.z == nullptr && (epilogue.beta == 0 || epilogue.c == nullptr)) {
+            const bool is_data = direction == ConvDirection::kBackwardData;
+            bool is_done = false;
+            BK_TRY(conv_by_wgmma<T>(launch_with_workspace_from(launch, own.rest), own.packed.shape, direction,
+                                    is_data ? own.y : own.x, is_filter ? own.y : own.w, own.result, epilogue, &is_done));
+            const CopyLayout layout = is_filter ? packed_filter(s, own.packed)
+                                      : is_data ? packed_x(s, own.packed)
+                                                : packed_y(s, own.packed);
+            if (is_done) return unpack(launch, layout, sizeof(E), own.result, result);
+        }
     const ConvGemm<T> p = own.packs ? own.packed_gemm(s, direction) : conv_gemm<T>(s, direction, x, w, y);
     const bool unpacks = own.packs && is_filter;
     const ConvStore<T> to = conv_store(p, epilogue, unpacks ? own.w : result);
     BK_TRY(own.split.count > 1 ? launch_split_conv(launch, p, to, own.split) : launch_conv(launch, p, to, own.split));
-    return unpacks ? unpack_w(launch, s, own.packed, sizeof(E), own.w, result) : Status::kOk;
+    return unpacks ? unpack(launch, packed_filter(s, own.packed), sizeof(E), own.w, result) : Status::kOk;
 }
 
 }  // namespace bk

@@ -48,22 +48,31 @@ inline Status copy_padded(const Launch& launch, const CopyLayout& layout, int by
     return copy_strided(launch, layout, bytes, from, to);
 }
 
-inline Status pack_x(const Launch& launch, const ConvShape& s, const PackedConv& p, int bytes, const void* x, void* to) {
+// Layouts of the copies of x and y: strides of the copy, then of the operand.
+inline CopyLayout packed_x(const ConvShape& s, const PackedConv& p) {
     CopyLayout layout;
     layout.append(s.batch, {p.shape.x.outer, s.x.outer});
     append_axes(&layout, {s.axis[0].in, s.axis[1].in, s.axis[2].in}, p.shape.x, s.x);
     layout.append(s.groups, {p.shape.group_in(), s.group_in() * s.x.channel});
     layout.append(s.group_in(), {1, s.x.channel});
-    return copy_padded(launch, layout, bytes, p.x, x, to);
+    return layout;
 }
 
-inline Status pack_y(const Launch& launch, const ConvShape& s, const PackedConv& p, int bytes, const void* y, void* to) {
+inline CopyLayout packed_y(const ConvShape& s, const PackedConv& p) {
     CopyLayout layout;
     layout.append(s.batch, {p.shape.y.outer, s.y.outer});
     append_axes(&layout, {s.axis[0].out, s.axis[1].out, s.axis[2].out}, p.shape.y, s.y);
     layout.append(s.groups, {p.shape.group_out(), s.group_out() * s.y.channel});
     layout.append(s.group_out(), {1, s.y.channel});
-    return copy_padded(launch, layout, bytes, p.y, y, to);
+    return layout;
+}
+
+inline Status pack_x(const Launch& launch, const ConvShape& s, const PackedConv& p, int bytes, const void* x, void* to) {
+    return copy_padded(launch, packed_x(s, p), bytes, p.x, x, to);
+}
+
+inline Status pack_y(const Launch& launch, const ConvShape& s, const PackedConv& p, int bytes, const void* y, void* to) {
+    return copy_padded(launch, packed_y(s, p), bytes, p.y, y, to);
 }
 
 // The layout of w's copy: strides of the copy, then of w.
@@ -80,11 +89,10 @@ inline Status pack_w(const Launch& launch, const ConvShape& s, const PackedConv&
     return copy_padded(launch, packed_filter(s, p), bytes, p.w, w, to);
 }
 
-// Copies a packed filter back.
-inline Status unpack_w(const Launch& launch, const ConvShape& s, const PackedConv& p, int bytes, const void* from, void* w) {
-    CopyLayout layout = packed_filter(s, p);
+// Copies a packed operand back.
+inline Status unpack(const Launch& launch, CopyLayout layout, int bytes, const void* from, void* to) {
     for (int d = 0; d < layout.rank; ++d) std::swap(layout.stride[0][d], layout.stride[1][d]);
-    return copy_strided(launch, layout, bytes, from, w);
+    return copy_strided(launch, layout, bytes, from, to);
 }
 
 }  // namespace bk
