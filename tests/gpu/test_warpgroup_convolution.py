@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolution by warpgroups (native/conv/sm90/), on the chips that have it, with and without slices of K. The problems are
-large; no extent of a GEMM is a whole number of tiles. Channels behind the first axis are copied into a workspace.
+"""Convolution by warpgroups (native/conv/sm90/), on the chips that have it, with and without slices of K.
+
+The problems are large; no extent of a GEMM is a whole number of tiles. Channels behind the batch axis are copied into a
+workspace.
 """
 
 import pytest
