@@ -23,6 +23,7 @@ struct ConvLoads {
     TensorMap image, matrix;
     FastDiv<uint32_t> windows[kTapAxes], taps[kTapAxes], chunks;
     int first[kTapAxes], step[kTapAxes], tap_step[kTapAxes];
+    int channels;                             // rounded up to whole stages
     int first_weight, weight_step[kTapAxes];  // in matrices of w's map
     int64_t result_step[kTapAxes + 1];        // of windows along each axis and of images, in pitches of the results
     int64_t steps, slice_steps;
@@ -49,29 +50,48 @@ struct MappedRows {
     }
 };
 
-struct ConvTap {
-    TapOffset offset;
-    int weight;
-};
+// A tap, and the channels of its stage. Steps through K elements add to it, since divisions would take a stage's time.
+struct TapWalk {
+    int channel, at[kTapAxes];
+    int offset[kTapAxes], weight;
 
-BK_DEVICE ConvTap tap_at(const ConvLoads& loads, uint32_t index) {
-    const DivMod<uint32_t> w = loads.taps[2](index), h = loads.taps[1](w.quotient);
-    const int at[kTapAxes] = {static_cast<int>(h.quotient), static_cast<int>(h.remainder), static_cast<int>(w.remainder)};
-    ConvTap tap{{static_cast<uint16_t>(at[2] * loads.tap_step[2]), static_cast<uint16_t>(at[1] * loads.tap_step[1]),
-                 static_cast<uint16_t>(at[0] * loads.tap_step[0])},
-                loads.first_weight};
-    for (int d = 0; d < kTapAxes; ++d) tap.weight += at[d] * loads.weight_step[d];
-    return tap;
-}
+    BK_DEVICE TapWalk(const ConvLoads& loads, int64_t step) {
+        const DivMod<uint32_t> chunk = loads.chunks(static_cast<uint32_t>(step)), w = loads.taps[2](chunk.quotient),
+                               h = loads.taps[1](w.quotient);
+        channel = static_cast<int>(chunk.remainder) * static_cast<int>(kConvDepth);
+        at[0] = static_cast<int>(h.quotient);
+        at[1] = static_cast<int>(h.remainder);
+        at[2] = static_cast<int>(w.remainder);
+        weight = loads.first_weight;
+        for (int d = 0; d < kTapAxes; ++d) {
+            offset[d] = at[d] * loads.tap_step[d];
+            weight += at[d] * loads.weight_step[d];
+        }
+    }
+    BK_DEVICE TapOffset tap() const {
+        return {static_cast<uint16_t>(offset[2]), static_cast<uint16_t>(offset[1]), static_cast<uint16_t>(offset[0])};
+    }
+    BK_DEVICE void advance(const ConvLoads& loads) {
+        channel += static_cast<int>(kConvDepth);
+        if (channel < loads.channels) return;
+        channel = 0;
+#pragma unroll
+        for (int d = kTapAxes; d-- > 0;) {
+            ++at[d];
+            offset[d] += loads.tap_step[d];
+            weight += loads.weight_step[d];
+            if (at[d] < static_cast<int>(loads.taps[d].divisor())) return;
+            weight -= at[d] * loads.weight_step[d];
+            at[d] = offset[d] = 0;
+        }
+    }
+};
 
 // Loads a stage of the forward convolution or of the gradient of x: windows under one tap, and that tap's filters.
 template <int kColumns, class Tile>
-BK_DEVICE void load_windows(char* to, const ConvLoads& loads, const ImagePixel& pixel, int column, int64_t step,
+BK_DEVICE void load_windows(char* to, const ConvLoads& loads, const ImagePixel& pixel, int column, const TapWalk& walk,
                             uint64_t* barrier, int rank) {
-    const DivMod<uint32_t> at = loads.chunks(static_cast<uint32_t>(step));
-    const ConvTap tap = tap_at(loads, at.quotient);
-    const int channel = static_cast<int>(at.remainder) * static_cast<int>(kConvDepth);
-    tma_load_image(to, loads.image, channel, pixel, tap.offset, barrier);
+    tma_load_image(to, loads.image, walk.channel, pixel, walk.tap(), barrier);
     const bool is_shared = loads.blocks > 1;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -80,39 +100,54 @@ BK_DEVICE void load_windows(char* to, const ConvLoads& loads, const ImagePixel& 
         const int first = column + half * Tile::kHalf;
         const auto load = [&](char* box, int inner, int outer) {
             if (is_shared)
-                tma_load_multicast(box, loads.matrix, inner, outer, tap.weight, barrier, 3);
+                tma_load_multicast(box, loads.matrix, inner, outer, walk.weight, barrier, 3);
             else
-                tma_load(box, loads.matrix, inner, outer, tap.weight, barrier);
+                tma_load(box, loads.matrix, inner, outer, walk.weight, barrier);
         };
         if (loads.b_is_mn_major) {
 #pragma unroll
-            for (int i = 0; i < kColumns / 128; ++i) load(b + i * kBoxBytes, first + 64 * i, channel);
+            for (int i = 0; i < kColumns / 128; ++i) load(b + i * kBoxBytes, first + 64 * i, walk.channel);
         } else {
-            load(b, channel, first);
+            load(b, walk.channel, first);
         }
     }
 }
 
+// Taps and channels of the tile's columns, in boxes of 64 columns.
+template <int kColumns>
+struct ColumnTaps {
+    static constexpr int kBoxes = kColumns / 64;
+    TapOffset tap[kBoxes];
+    int channel[kBoxes];
+
+    BK_DEVICE ColumnTaps(const ConvLoads& loads, int64_t column) {
+#pragma unroll
+        for (int i = 0; i < kBoxes; ++i) {
+            const TapWalk walk(loads, column / 64 + i);
+            tap[i] = walk.tap();
+            channel[i] = walk.channel;
+        }
+    }
+};
+
 // Loads a stage of the gradient of w: 64 pixels of dy, and their windows under the taps of the tile's columns.
 template <int kColumns, class Tile>
-BK_DEVICE void load_pixels(char* to, const ConvLoads& loads, int row, int column, int64_t step, uint64_t* barrier, int rank) {
+BK_DEVICE void load_pixels(char* to, const ConvLoads& loads, int row, const ColumnTaps<kColumns>& columns, int64_t step,
+                           uint64_t* barrier, int rank) {
     const int64_t first = step * kConvDepth;
     const ImagePixel pixel = loads.pixel(first);
     tma_load(to, loads.matrix, row, static_cast<int>(first), 0, barrier);
     tma_load(to + kBoxBytes, loads.matrix, row + 64, static_cast<int>(first), 0, barrier);
     const bool is_shared = loads.blocks > 1;
-    constexpr int kBoxes = kColumns / 64;
+    constexpr int kBoxes = ColumnTaps<kColumns>::kBoxes;
 #pragma unroll
     for (int i = 0; i < kBoxes; ++i) {
         if (is_shared && i / (kBoxes / 2) != rank) continue;
-        const DivMod<uint32_t> at = loads.chunks(static_cast<uint32_t>(column / 64 + i));
-        const TapOffset offset = tap_at(loads, at.quotient).offset;
-        const int channel = static_cast<int>(at.remainder) * static_cast<int>(kConvDepth);
         char* const box = to + Tile::kABytes + i * kBoxBytes;
         if (is_shared)
-            tma_load_image_multicast(box, loads.image, channel, pixel, offset, barrier, 3);
+            tma_load_image_multicast(box, loads.image, columns.channel[i], pixel, columns.tap[i], barrier, 3);
         else
-            tma_load_image(box, loads.image, channel, pixel, offset, barrier);
+            tma_load_image(box, loads.image, columns.channel[i], pixel, columns.tap[i], barrier);
     }
 }
 
@@ -159,21 +194,30 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         const bool is_producer = warp == kConsumers * kWarpgroupThreads / 32;
         for (int64_t index = blockIdx.x / blocks; is_producer && index < count; index += gridDim.x / blocks) {
             const TileCoord coord = conv_tile(p, loads, index, tiles_m, tiles_n, kColumns, rank);
-            const ImagePixel pixel = loads.pixel(loads.is_filter ? 0 : coord.row);
-            for (int64_t step = coord.k_begin; step < coord.k_begin + coord.k_extent; ++step) {
-                wait_for_phase(empty + state.stage, state.parity ^ 1);
-                if (lane == 0) {
-                    char* const to = tiles + state.stage * Tile::kPitch;
+            const auto load_stages = [&](const auto& load) {
+                for (int64_t step = coord.k_begin; step < coord.k_begin + coord.k_extent; ++step) {
+                    wait_for_phase(empty + state.stage, state.parity ^ 1);
                     uint64_t* const barrier = full + state.stage;
-                    arrive_expecting(barrier, Tile::kBytes);
-                    const int column = static_cast<int>(coord.column);
-                    if (loads.is_filter)
-                        load_pixels<kColumns, Tile>(to, loads, static_cast<int>(coord.row), column, step, barrier, rank);
-                    else
-                        load_windows<kColumns, Tile>(to, loads, pixel, column, step, barrier, rank);
+                    if (lane == 0) arrive_expecting(barrier, Tile::kBytes);
+                    load(tiles + state.stage * Tile::kPitch, step, barrier);
+                    __syncwarp();
+                    state.advance(Tile::kStages);
                 }
-                __syncwarp();
-                state.advance(Tile::kStages);
+            };
+            if (loads.is_filter) {
+                const ColumnTaps<kColumns> columns(loads, coord.column);
+                load_stages([&](char* to, int64_t step, uint64_t* barrier) {
+                    if (lane == 0)
+                        load_pixels<kColumns, Tile>(to, loads, static_cast<int>(coord.row), columns, step, barrier, rank);
+                });
+            } else {
+                const ImagePixel pixel = loads.pixel(coord.row);
+                TapWalk walk(loads, coord.k_begin);
+                load_stages([&](char* to, int64_t, uint64_t* barrier) {
+                    if (lane == 0)
+                        load_windows<kColumns, Tile>(to, loads, pixel, static_cast<int>(coord.column), walk, barrier, rank);
+                    walk.advance(loads);
+                });
             }
         }
     } else {
@@ -255,6 +299,7 @@ Status launch_conv_wgmma(const Launch& launch, const ConvWgmma<T>& conv, const E
     }
     loads.result_step[kTapAxes] = s.batch > 1 ? s.result_n / conv.pitch : 0;
     loads.chunks = FastDiv<uint32_t>(conv.chunks);
+    loads.channels = static_cast<int>(conv.chunks * kConvDepth);
     loads.first_weight = static_cast<int>(conv.first_weight / unit);
     loads.steps = conv.steps;
     loads.slice_steps = conv.slice_steps;
