@@ -104,7 +104,9 @@ BK_DEVICE void load_windows(char* to, const ConvLoads& loads, const ImagePixel& 
             else
                 tma_load(box, loads.matrix, inner, outer, walk.weight, barrier);
         };
-        if (loads.b_is_mn_major) {
+        if (loads.b_is_mn_major && kColumns == 64) {  // halves along k
+            load(b, column, walk.channel + half * static_cast<int>(kConvDepth / 2));
+        } else if (loads.b_is_mn_major) {
 #pragma unroll
             for (int i = 0; i < kColumns / 128; ++i) load(b + i * kBoxBytes, first + 64 * i, walk.channel);
         } else {
@@ -142,7 +144,7 @@ BK_DEVICE void load_pixels(char* to, const ConvLoads& loads, int row, const Colu
     constexpr int kBoxes = ColumnTaps<kColumns>::kBoxes;
 #pragma unroll
     for (int i = 0; i < kBoxes; ++i) {
-        if (is_shared && i / (kBoxes / 2) != rank) continue;
+        if (is_shared && 2 * i / kBoxes != rank) continue;
         char* const box = to + Tile::kABytes + i * kBoxBytes;
         if (is_shared)
             tma_load_image_multicast(box, loads.image, columns.channel[i], pixel, columns.tap[i], barrier, 3);
@@ -204,7 +206,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                     state.advance(Tile::kStages);
                 }
             };
-            if (loads.is_filter) {
+            if (kColumns > 64 && loads.is_filter) {
                 const ColumnTaps<kColumns> columns(loads, coord.column);
                 load_stages([&](char* to, int64_t step, uint64_t* barrier) {
                     if (lane == 0)
@@ -235,7 +237,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             };
             constexpr std::true_type kMnMajor;
             constexpr std::false_type kKMajor;
-            if (loads.is_filter)
+            if (kColumns > 64 && loads.is_filter)
                 add(kMnMajor, kMnMajor);
             else
                 loads.b_is_mn_major ? add(kKMajor, kMnMajor) : add(kKMajor, kKMajor);
@@ -276,7 +278,7 @@ Status make_maps(const ConvWgmma<T>& conv, ConvLoads* loads) {
     const int64_t inner = is_k_major ? s.inputs : s.outputs, outer = is_k_major ? s.outputs : s.inputs,
                   pitch = is_k_major ? s.weight_out : s.weight_in;
     if (make_tensor_map(&loads->matrix, conv.matrix, inner, outer, pitch, matrices, unit,
-                        is_k_major ? conv.columns / 2 : static_cast<int>(kConvDepth)))
+                        is_k_major ? conv.columns / 2 : static_cast<int>(conv.columns == 64 ? kConvDepth / 2 : kConvDepth)))
         return Status::kOk;
     return no_map("a filter", outer, inner);
 }
@@ -325,7 +327,7 @@ Status launch_conv_wgmma(const Launch& launch, const ConvWgmma<T>& conv, const E
         p.epilogue.is_wide = true;
     }
     const int64_t tiles_down = ceil_div<int64_t>(conv.m, kWgmmaRows);
-    loads.blocks = tiles_down > 1 ? 2 : 1;
+    loads.blocks = pairs_tiles(tiles_down) ? 2 : 1;
     const int64_t tiles_m = ceil_div<int64_t>(tiles_down, loads.blocks), tiles_n = ceil_div<int64_t>(conv.n, kColumns);
     int64_t count = 0;
     BK_TRY(count_tiles(tiles_m, tiles_n, conv.slices, &count));
@@ -341,6 +343,7 @@ Status launch_conv_wgmma(const Launch& launch, const ConvWgmma<T>& conv, const E
 
 template <class T>
 Status conv_sm90a(const Launch& launch, const ConvWgmma<T>& conv, const Epilogue<T>& epilogue) {
+    if (conv.columns == 64) return launch_conv_wgmma<T, 64>(launch, conv, epilogue);
     return conv.columns == 128 ? launch_conv_wgmma<T, 128>(launch, conv, epilogue)
                                : launch_conv_wgmma<T, 256>(launch, conv, epilogue);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hopper wgmma convolution: which problems it serves, and the interface of conv/sm90/conv_sm90a.cu.
 //
-//   direction        A, 128 rows                  B, 128 or 256 columns          K elements
+//   direction        A, 128 rows                  B, 64 to 256 columns           K elements
 //   forward          windows of x                 output channels of w           taps, input channels
 //   gradient of x    windows of dy, flipped taps  input channels of w            taps, output channels
 //   gradient of w    output channels of dy        taps and input channels of x   windows
@@ -130,21 +130,26 @@ struct WgmmaTiles {
     int64_t slices = 1;
 };
 
-inline WgmmaTiles choose_wgmma_tiles(int64_t m, int64_t n, int64_t steps, bool may_slice) {
-    constexpr int64_t kLeastSteps = 8, kMostSlices = 64, kTile = 3000, kFinish = 4000;
+inline WgmmaTiles choose_wgmma_tiles(int64_t m, int64_t n, int64_t steps, bool is_filter, bool may_slice) {
+    constexpr int64_t kLeastSteps = 8, kMostSlices = 64, kTile = 2500, kFinish = 4000;
     constexpr double kBytesPerNanosecond = 2500;  // of the partials
+    struct Width {
+        int columns;
+        int64_t step;  // of a stage
+    };
     WgmmaTiles best;
     double best_time = 0;
-    for (const int columns : {128, 256}) {
-        const int64_t tiles = ceil_div(m, kConvRows) * ceil_div<int64_t>(n, columns), step = columns == 256 ? 1000 : 600;
+    for (const Width& width : {Width{64, 400}, Width{128, 500}, Width{256, 750}}) {
+        if (width.columns == 64 && is_filter) continue;
+        const int64_t tiles = ceil_div(m, kConvRows) * ceil_div<int64_t>(n, width.columns);
         const int64_t most = may_slice && tiles < kReferenceSms ? std::min(kMostSlices, steps / kLeastSteps) : 1;
         for (int64_t slices = 1; slices <= std::max<int64_t>(most, 1); ++slices) {
             const int64_t waves = ceil_div(tiles * slices, kReferenceSms);
-            double time = static_cast<double>(waves * (kTile + ceil_div(steps, slices) * step));
+            double time = static_cast<double>(waves * (kTile + ceil_div(steps, slices) * width.step));
             if (slices > 1) time += kFinish + 8.0 * static_cast<double>(slices * m * n) / kBytesPerNanosecond;
             if (best_time != 0 && time >= best_time) continue;
             best_time = time;
-            best = {columns, slices};
+            best = {width.columns, slices};
         }
     }
     return best;
@@ -187,7 +192,7 @@ ConvWgmma<T> wgmma_of_sums(const TapSums& given, bool is_filter, bool may_slice)
         conv.n = p.outputs;
         conv.steps = p.taps() * conv.chunks;
     }
-    const WgmmaTiles chosen = choose_wgmma_tiles(conv.m, conv.n, conv.steps, may_slice && !conv.is_mapped);
+    const WgmmaTiles chosen = choose_wgmma_tiles(conv.m, conv.n, conv.steps, is_filter, may_slice && !conv.is_mapped);
     conv.columns = chosen.columns;
     conv.slice_steps = ceil_div(conv.steps, chosen.slices);
     conv.slices = conv.steps == 0 ? 1 : ceil_div(conv.steps, conv.slice_steps);

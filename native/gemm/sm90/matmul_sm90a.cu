@@ -277,12 +277,6 @@ Status map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64
                 static_cast<long long>(outer), static_cast<long long>(inner), static_cast<long long>(pitch));
 }
 
-// Whether vertically adjacent tiles form clusters of two: an odd count leaves one block idle.
-bool pairs_tiles(Grouped grouped, int64_t tiles_m) {
-    constexpr int64_t kFewIdle = 16;
-    return grouped != Grouped::kRows && tiles_m > 1 && (tiles_m % 2 == 0 || tiles_m > kFewIdle);
-}
-
 template <class T, int kColumns>
 Status launch_wgmma(const Launch& launch, const Matmul<T>& p) {
     using E = matmul_element_t<T>;
@@ -303,7 +297,7 @@ Status launch_wgmma(const Launch& launch, const Matmul<T>& p) {
     if (p.gate != nullptr)
         BK_TRY(map_operand(&operands.gate, p.gate, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf));
     const int64_t tiles_down = ceil_div<int64_t>(p.m, kWgmmaRows);
-    operands.blocks = pairs_tiles(p.grouped, tiles_down) ? 2 : 1;
+    operands.blocks = p.grouped != Grouped::kRows && pairs_tiles(tiles_down) ? 2 : 1;
     const int64_t tiles_m = ceil_div<int64_t>(tiles_down, operands.blocks);
     const int64_t tiles_n = ceil_div<int64_t>(p.n, columns_of(p, kColumns));
     int64_t count = 0;

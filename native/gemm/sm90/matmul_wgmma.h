@@ -28,6 +28,12 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, int tile_n);
 
 constexpr int64_t kWgmmaRows = 128, kMinWgmmaTiles = 64;  // 128 x 128 tiles from which wgmma pays
 
+// Whether vertically adjacent tiles form clusters of two: an odd count leaves one block idle.
+inline bool pairs_tiles(int64_t tiles_m) {
+    constexpr int64_t kFewIdle = 16;
+    return tiles_m > 1 && (tiles_m % 2 == 0 || tiles_m > kFewIdle);
+}
+
 template <class T>
 auto wgmma_on(int arch) {
     return choose({BK_SM(90a, matmul_sm90a<T>)}, arch).run;
