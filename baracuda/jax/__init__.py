@@ -19,8 +19,12 @@ from typing import Any
 
 from baracuda._functions import deform_calls
 from baracuda._functions.spec import specs
-from baracuda.jax import _attention, _concat, _convolution, _moe, _pool, _quantize, _recurrent
+from baracuda.jax import _attention, _concat, _convolution, _moe, _pool, _quantize, _recurrent, _sorting
 from baracuda.jax._calls import made as _made
+
+# Modules of functions that do not follow from the op tables, and of functions that call other ones.
+_BY_HAND: tuple[Any, ...] = (_concat,)
+_COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, _recurrent, _sorting, deform_calls)
 
 # Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.
 
@@ -31,22 +35,10 @@ def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec, __name__)
-    elif name in _concat.FUNCTIONS:
-        value = _concat.made(name, __name__)
-    elif name in _attention.NAMES:
-        value = _attention.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _quantize.NAMES:
-        value = _quantize.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _pool.NAMES:
-        value = _pool.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _recurrent.NAMES:
-        value = _recurrent.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _moe.NAMES:
-        value = _moe.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in deform_calls.NAMES:
-        value = deform_calls.made(name, lambda each: globals().get(each) or __getattr__(each))
-    elif name in _convolution.NAMES:
-        value = _convolution.made(name, lambda each: globals().get(each) or __getattr__(each))
+    elif module := next((each for each in _BY_HAND if name in each.FUNCTIONS), None):
+        value = module.made(name, __name__)
+    elif module := next((each for each in _COMPOSED if name in each.NAMES), None):
+        value = module.made(name, lambda each: globals().get(each) or __getattr__(each))
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -54,18 +46,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(
-        {
-            *_attention.NAMES,
-            *_concat.FUNCTIONS,
-            *_convolution.NAMES,
-            *_moe.NAMES,
-            *_pool.NAMES,
-            *_quantize.NAMES,
-            *_recurrent.NAMES,
-            *deform_calls.NAMES,
-            *specs(),
-            "fft",
-            "linalg",
-        }
-    )
+    composed = [name for module in _COMPOSED for name in module.NAMES]
+    by_hand = [name for module in _BY_HAND for name in module.FUNCTIONS]
+    return sorted({*specs(), *by_hand, *composed, "fft", "linalg"})

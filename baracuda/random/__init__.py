@@ -30,11 +30,18 @@ from baracuda.random.arrays import (
 )
 from baracuda.random.choices import choice, multinomial, permutation, shuffle
 from baracuda.random.generator import Generator, default_generator, manual_seed
-from baracuda.random.initialisers import gain, kaiming_normal, kaiming_uniform, xavier_normal, xavier_uniform
+from baracuda.random.initialisers import (
+    gain,
+    kaiming_normal,
+    kaiming_uniform,
+    orthogonal,
+    xavier_normal,
+    xavier_uniform,
+)
 
 __all__ = [
     "Generator", "advance", "bernoulli", "bits", "cauchy", "choice", "default_generator", "exponential", "gain",
     "geometric", "gumbel", "integers", "kaiming_normal", "kaiming_uniform", "laplace", "log_normal", "logistic",
-    "manual_seed", "multinomial", "normal", "permutation", "poisson", "shuffle", "truncated_normal", "uniform",
-    "xavier_normal", "xavier_uniform",
+    "manual_seed", "multinomial", "normal", "orthogonal", "permutation", "poisson", "shuffle", "truncated_normal",
+    "uniform", "xavier_normal", "xavier_uniform",
 ]  # fmt: skip

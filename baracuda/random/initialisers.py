@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial weights of layers: Glorot and Bengio 2010 (Xavier), He et al. 2015 (Kaiming), as torch.nn.init has them.
+"""Initial weights of layers: Glorot and Bengio 2010 (Xavier), He et al. 2015 (Kaiming), Saxe et al. 2014 (orthogonal),
+as torch.nn.init has them.
 
-A weight is (fan out, fan in, kernel ...). There is no orthogonal initialiser, which needs a QR decomposition.
+A weight is (fan out, fan in, kernel ...).
 """
 
 from __future__ import annotations
@@ -12,14 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from baracuda import functions, linalg
+from baracuda._arrays.frameworks import as_array
+from baracuda._arrays.shaping import reshaped
 from baracuda._call.scalars import as_integers, as_real
-from baracuda.errors import InvalidProblemError, naming
+from baracuda.concatenation import as_strided
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.random.arrays import Shape, normal, uniform
 from baracuda.tensor import tensor
 
 GAINS = {
     "linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75, "leaky_relu": math.sqrt(2),
 }  # fmt: skip
+WEIGHTS = (ElementKind.F32, ElementKind.F64, ElementKind.F16, ElementKind.BF16)
 
 
 def gain(nonlinearity: str, negative_slope: float = 0.01) -> float:
@@ -33,14 +40,19 @@ def gain(nonlinearity: str, negative_slope: float = 0.01) -> float:
 
 def _fans(shape: Shape | None, out: Any) -> tuple[int, int]:
     """(fan in, fan out) of a weight."""
+    extents = _extents(shape, out)
+    kernel = math.prod(extents[2:])
+    return extents[1] * kernel, extents[0] * kernel
+
+
+def _extents(shape: Shape | None, out: Any) -> tuple[int, ...]:
     given: Any = tensor(out, "out").shape if shape is None and out is not None else shape
     if not isinstance(given, Iterable):
         raise InvalidProblemError(f"shape is {given!r}, must have two axes or more")
     extents = as_integers("shape", given, 0)
     if len(extents) < 2:
         raise InvalidProblemError(f"shape is {extents}, must have two axes or more")
-    kernel = math.prod(extents[2:])
-    return extents[1] * kernel, extents[0] * kernel
+    return extents
 
 
 def _scaled(
@@ -95,3 +107,31 @@ def kaiming_normal(
     """Normal numbers of the variance gain^2 / fan, of the nonlinearity's gain and the fan of the mode."""
     options = {"generator": generator, "seed": seed, "dtype": dtype, "like": like, "out": out}
     return _scaled("kaiming_normal", shape, gain(nonlinearity, negative_slope), mode, options, is_normal=True)
+
+
+def orthogonal(
+    shape: Shape | None = None, gain: float = 1.0, *, generator: Any = None, seed: int | None = None, dtype: Any = None,
+    like: Any = None, out: Any = None,
+) -> Any:  # fmt: skip
+    """gain times a random orthogonal matrix (fan out, fan in x kernel) of Haar's distribution: rows are orthonormal, or
+    columns where there are more rows.
+
+    It is Q of the QR factorisation of normal numbers, columns of Q having the signs of R's diagonal (Mezzadri 2007).
+    f16 and bf16 weights are computed in f32. Its bits depend on the QR of the device.
+    """
+    with naming("random.orthogonal"):
+        extents, beside, factor = _extents(shape, out), like if out is None else out, as_real("gain", gain)
+        given = dtype if dtype is not None or beside is None else tensor(as_array(beside, "like"), "like").dtype
+        element = ElementKind.F32 if given is None else as_element(given)
+        if element not in WEIGHTS:
+            raise UnsupportedError(f"dtype is {element}, which orthogonal does not have")
+        rows, columns = extents[0], math.prod(extents[1:])
+        work = element if element is ElementKind.F64 else ElementKind.F32
+        wide, rank = max(rows, columns), min(rows, columns)
+        x = normal((wide, rank), generator=generator, seed=seed, dtype=work, like=beside)
+        if rank:
+            q, r = linalg.qr(x)
+            signs = functions.copysign(1.0, as_strided(r, (rank,), (rank + 1,)))
+            x = functions.mul(q, functions.mul(signs, factor))
+        x = reshaped(x if wide == rows else functions.permute(x, (1, 0)), extents)
+        return x if out is None and work is element else functions.cast(x, element, out=out)

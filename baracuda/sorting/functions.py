@@ -12,10 +12,12 @@ from typing import Any
 
 from baracuda import functions
 from baracuda._arrays.shaping import given_array
-from baracuda._call.scalars import INT32_MAX
-from baracuda._functions.shape_rules.call_meta import axis_of
-from baracuda.dtypes import ElementKind
-from baracuda.errors import InvalidProblemError, naming
+from baracuda._functions import sort_calls
+from baracuda.errors import naming
+
+
+def _call(name: str, *arrays: Any, **numbers: Any) -> Any:
+    return getattr(functions, name)(*arrays, **numbers)
 
 
 @naming("msort")
@@ -35,14 +37,7 @@ def sort_by_key(keys: Any, values: Any, *, axis: int = -1, descending: bool = Fa
     InvalidProblemError for other shapes.
     """
     keys, values = given_array(keys, "keys"), given_array(values, "values")
-    shape, own = tuple(keys.shape), tuple(values.shape)
-    along = axis_of("axis", axis, shape)
-    if own != shape and (len(shape) != 1 or own[:1] != shape):
-        raise InvalidProblemError(f"values has shape {own}, expected {shape}, that of keys")
-    found, order = functions.sort_with_indices(keys, along, descending=descending)
-    if own == shape:
-        return found, functions.gather(values, order, along)
-    return found, functions.index_select(values, order, axis=0)
+    return sort_calls.sort_by_key(_call, keys, values, axis=axis, descending=descending)
 
 
 @naming("lexsort")
@@ -53,17 +48,7 @@ def lexsort(keys: Sequence[Any], *, axis: int = -1) -> Any:
     InvalidProblemError for no keys, and shapes that differ.
     """
     given = [given_array(key, f"keys[{k}]") for k, key in enumerate(keys)]
-    if not given:
-        raise InvalidProblemError("keys is empty, must have a key")
-    shape = tuple(given[0].shape)
-    along = axis_of("axis", axis, shape)
-    for k, key in enumerate(given):
-        if tuple(key.shape) != shape:
-            raise InvalidProblemError(f"keys[{k}] has shape {tuple(key.shape)}, expected {shape}, that of keys[0]")
-    order = functions.argsort(given[0], along)
-    for key in given[1:]:
-        order = functions.gather(order, functions.argsort(functions.gather(key, order, along), along), along)
-    return order
+    return sort_calls.lexsort(_call, given, axis=axis)
 
 
 @naming("segmented_sort")
@@ -73,9 +58,8 @@ def segmented_sort(x: Any, offsets: Any, *, descending: bool = False) -> Any:
 
     InvalidProblemError unless x and offsets have one axis.
     """
-    x = given_array(x, "x")
-    order = segmented_argsort(x, offsets, descending=descending)
-    return functions.gather(x, order, 0)
+    x, offsets = given_array(x, "x"), given_array(offsets, "offsets")
+    return sort_calls.segmented_sort(_call, x, offsets, descending=descending)
 
 
 @naming("segmented_argsort")
@@ -85,18 +69,7 @@ def segmented_argsort(x: Any, offsets: Any, *, descending: bool = False) -> Any:
     InvalidProblemError unless x and offsets have one axis.
     """
     x, offsets = given_array(x, "x"), given_array(offsets, "offsets")
-    for name, each in (("x", x), ("offsets", offsets)):
-        if len(each.shape) != 1:
-            raise InvalidProblemError(f"{name} has shape {tuple(each.shape)}, must have one axis")
-    order = functions.argsort(x, 0, descending=descending)
-    length, count = x.shape[0], offsets.shape[0]
-    if length == 0 or count < 3:
-        return order
-    # Element i is in segment (number of offsets <= i) - 1.
-    element = ElementKind.I32 if count <= INT32_MAX else ElementKind.I64
-    ones = functions.cast(functions.eq(offsets, offsets), element)
-    segments = functions.cumsum(functions.scatter_add(offsets, ones, length, axis=0), 0)
-    return functions.gather(order, functions.argsort(functions.gather(segments, order, 0), 0), 0)
+    return sort_calls.segmented_argsort(_call, x, offsets, descending=descending)
 
 
 __all__ = ["lexsort", "msort", "segmented_argsort", "segmented_sort", "sort_by_key"]

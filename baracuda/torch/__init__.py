@@ -26,7 +26,18 @@ from baracuda._functions.shape_rules.infer import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, output_of, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
-from baracuda.torch import _attention, _autocast, _concat, _convolution, _moe, _pages, _pool, _quantize, _recurrent
+from baracuda.torch import (
+    _attention,
+    _autocast,
+    _concat,
+    _convolution,
+    _moe,
+    _pages,
+    _pool,
+    _quantize,
+    _recurrent,
+    _sorting,
+)
 from baracuda.torch._autograd import DEFAULT_DTYPES, Differentiable
 from baracuda.torch._batches import batched
 
@@ -63,7 +74,7 @@ _MODULES = ("fft", "linalg")
 # Modules of operators that do not follow from the op tables, and of functions that call other ones.
 _BY_HAND: tuple[Any, ...] = (_concat, _pages)
 _module_of: dict[str, Any] = {name: module for module in _BY_HAND for name in module.SCHEMAS}
-_COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, _recurrent, deform_calls)
+_COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, _recurrent, _sorting, deform_calls)
 
 
 def __getattr__(name: str) -> Any:

@@ -105,6 +105,7 @@ def test_results_are_beside_like_and_go_to_out():
         (lambda: bk.Generator(-1), "seed is -1"),
         (lambda: bk.random.bernoulli(np.zeros(3, np.float32), 3), "an array p gives the shape"),
         (lambda: bk.random.xavier_uniform((3,)), "must have two axes or more"),
+        (lambda: bk.random.orthogonal((3,)), "must have two axes or more"),
         (lambda: bk.random.kaiming_normal((3, 4), nonlinearity="x"), "nonlinearity is 'x'"),
         (lambda: bk.random.multinomial(np.ones(3, np.float32), 4), "num_samples is 4, but there are 3"),
         (lambda: bk.random.choice(3, 4, False), "size is 4, but there are 3"),
@@ -139,6 +140,42 @@ def test_initialisers_have_their_variance():
 
 
 @needs_scan
+@pytest.mark.needs_ops("linalg_qr_f64", "linalg_qr_f32")
+@pytest.mark.parametrize("shape", [(30, 8, 2, 2), (8, 30), (9, 9), (5, 1), (1, 5), (1, 1, 1)])
+def test_orthogonal_has_orthonormal_rows_or_columns(shape):
+    for dtype, bound in (("f64", 1e-13), ("f32", 1e-5), ("bf16", 0.02)):
+        made = bk.random.orthogonal(shape, 1.5, seed=3, dtype=dtype)
+        assert tuple(made.shape) == shape and bk.tensor(made).dtype is getattr(bk, dtype)
+        x = host(made).astype(np.float64).reshape(shape[0], -1)
+        gram = x @ x.T if x.shape[0] <= x.shape[1] else x.T @ x
+        np.testing.assert_allclose(gram, 1.5**2 * np.eye(len(gram)), atol=bound * 1.5**2)
+
+
+@pytest.mark.needs_ops("linalg_qr_f64")
+def test_orthogonal_matrices_have_the_distribution_of_haar():
+    """Traces of matrices of Haar's distribution have the mean 0 and the variance 1; those of Q, whose R has signs of
+    either kind, have not."""
+    generator = bk.Generator(5)
+    traces = [np.trace(host(bk.random.orthogonal((6, 6), generator=generator, dtype="f64"))) for _ in range(4000)]
+    assert abs(np.mean(traces)) < 5 / math.sqrt(4000)
+    assert abs(np.var(traces) - 1) < 0.12
+    plain = [np.trace(np.linalg.qr(host(bk.random.normal((6, 6), generator=generator)))[0]) for _ in range(400)]
+    assert abs(np.mean(plain)) > 5 / math.sqrt(400)
+
+
+@pytest.mark.needs_ops("linalg_qr_f32")
+def test_orthogonal_goes_to_out_and_beside_like():
+    out = bk.upload(np.ones((4, 3, 2), np.float16))
+    assert bk.random.orthogonal(out=out, seed=2) is out
+    x = host(out).astype(np.float64).reshape(4, 6)
+    np.testing.assert_allclose(x @ x.T, np.eye(4), atol=5e-3)
+    beside = host(bk.random.orthogonal((4, 3, 2), like=out, seed=2))
+    np.testing.assert_array_equal(beside, host(out))
+    assert host(bk.random.orthogonal((3, 0), seed=1)).shape == (3, 0)
+    with pytest.raises(bk.UnsupportedError, match=r"random\.orthogonal: dtype is i32"):
+        bk.random.orthogonal((3, 3), dtype="i32")
+
+
 def test_multinomial_with_replacement():
     weights = np.array([[1, 0, 3, 0], [0, 0, 0, 5]], np.float32)
     y = host(bk.random.multinomial(weights, 100_000, True, seed=8))

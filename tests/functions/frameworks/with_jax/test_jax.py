@@ -325,6 +325,7 @@ def test_errors_and_names():
             *bj._pool.NAMES,
             *bj._quantize.NAMES,
             *bj._recurrent.NAMES,
+            *bj._sorting.NAMES,
             *bj._convolution.NAMES,
             *bj.deform_calls.NAMES,
         }

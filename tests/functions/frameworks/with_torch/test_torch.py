@@ -357,6 +357,7 @@ def test_errors_and_names():
         *bt._moe.NAMES,
         *bt._pool.NAMES,
         *bt._recurrent.NAMES,
+        *bt._sorting.NAMES,
         *bt._quantize.NAMES,
         *bt._convolution.NAMES,
         *bt.deform_calls.NAMES,
@@ -376,7 +377,8 @@ torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
 composed = {"fft", "linalg", "register", "stack", *bt._attention.NAMES, *bt._convolution.NAMES, *bt._moe.NAMES}
-composed |= {*bt._pool.NAMES, *bt._quantize.NAMES, *bt._recurrent.NAMES, *bt.deform_calls.NAMES}  # of other operators
+composed |= {*bt._pool.NAMES, *bt._quantize.NAMES, *bt._recurrent.NAMES, *bt._sorting.NAMES}
+composed |= {*bt.deform_calls.NAMES}  # of other operators
 assert len(bt._registered) == len(dir(bt)) - len(composed)
 """
 
