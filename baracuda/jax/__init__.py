@@ -19,11 +19,11 @@ from typing import Any
 
 from baracuda._functions import deform_calls
 from baracuda._functions.spec import specs
-from baracuda.jax import _attention, _concat, _convolution, _moe, _pool, _quantize, _recurrent, _sorting
+from baracuda.jax import _attention, _concat, _convolution, _moe, _pages, _pool, _quantize, _recurrent, _sorting
 from baracuda.jax._calls import made as _made
 
 # Modules of functions that do not follow from the op tables, and of functions that call other ones.
-_BY_HAND: tuple[Any, ...] = (_concat,)
+_BY_HAND: tuple[Any, ...] = (_concat, _pages)
 _COMPOSED: tuple[Any, ...] = (_attention, _convolution, _moe, _pool, _quantize, _recurrent, _sorting, deform_calls)
 
 # Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.

@@ -37,7 +37,10 @@ _LETTERS = {
     "u16": ("h", "uint16_t"), "i32": ("i", "int32_t"), "u32": ("u", "uint32_t"), "i64": ("l", "int64_t"),
     "u64": ("m", "uint64_t"), "f32": ("f", "float"), "f64": ("d", "double"), "pointer": ("p", "void*"),
 }  # fmt: skip
-_LISTS = {"concat_{T}", "concat_backward_{T}"}  # ops on any number of arrays, which have no spec
+# Ops without a spec: on any number of arrays, or on arrays that they also read.
+_BY_HAND = {
+    "concat_{T}", "concat_backward_{T}", "paged_kv_append_{T}", "paged_kv_append_quantized_{T}_{U}",
+}  # fmt: skip
 _lock = threading.Lock()
 _registered: set[str] = set()
 
@@ -116,7 +119,7 @@ def _table() -> Iterator[str]:
     """A macro line for each signature of a function on arrays."""
     types = dict(_LETTERS.values())
     patterns = {pattern for spec in specs().values() for each in (spec, *spec.others) for pattern in each.patterns}
-    patterns |= {f"{pattern}_strided" for pattern in patterns} | _LISTS
+    patterns |= {f"{pattern}_strided" for pattern in patterns} | _BY_HAND
     found = {signature(op) for op in ops().values() if op.row.pattern.replace("{F}", op.function) in patterns}
     for each in sorted(found):
         yield f'BARACUDA_SIGNATURE("{each}", {", ".join([types[letter] for letter in each])})\n'

@@ -318,6 +318,7 @@ def test_errors_and_names():
             "concatenate",
             "fft",
             "linalg",
+            "paged_kv_append",
             "split",
             "stack",
             *bj._attention.NAMES,
