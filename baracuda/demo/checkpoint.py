@@ -23,7 +23,7 @@ import numpy as np
 import baracuda as bk
 from baracuda.demo.parameters import Config, Parameters
 from baracuda.demo.tokenizer import Tokenizer
-from baracuda.demo.training import Schedule, Trainer
+from baracuda.demo.training import Part, Schedule, Trainer
 from baracuda.distributed import checkpoint as sharded
 
 Array = np.ndarray[Any, Any]
@@ -52,16 +52,17 @@ class Checkpoint:
         names = dict.fromkeys(
             [key.removeprefix(PREFIX).partition(".")[0] for key in self.tensors if key.startswith(PREFIX)]
         )
-        states: list[dict[str, Any]] = []
-        for part in trainer.updated.parts:
-            state: dict[str, Any] = {"step": self.step}
-            for name in names:
-                whole = p.ranks.take(part.name, np.asarray(self.tensors[f"{PREFIX}{name}.{part.name}"])).reshape(-1)
-                own = whole[part.start : part.start + part.value.numel].reshape(part.value.shape)
-                state[name] = bk.upload(own, library=p.library)
-            states.append(state)
-        groups = trainer.optimizer.state_dict()["param_groups"]
-        trainer.optimizer.load_state_dict({"state": dict(enumerate(states)), "param_groups": groups})
+        for optimizer, parts in trainer.optimizers:
+            states: list[dict[str, Any]] = []
+            for part in parts:
+                state: dict[str, Any] = {"step": self.step}
+                for name in [name for name in names if f"{PREFIX}{name}.{part.name}" in self.tensors]:
+                    whole = p.ranks.take(part.name, np.asarray(self.tensors[f"{PREFIX}{name}.{part.name}"])).reshape(-1)
+                    own = whole[part.start : part.start + part.value.numel].reshape(part.value.shape)
+                    state[name] = bk.upload(own, library=p.library)
+                states.append(state)
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": dict(enumerate(states)), "param_groups": groups})
         trainer.restart(self.step)
 
 
@@ -85,10 +86,10 @@ def save(path: pathlib.Path, trainer: Trainer, tokenizer: Tokenizer, losses: lis
         sharded.save(p.ranks.mesh.world, path, trainer.step, _ranges(trainer), metadata)
         return
     tensors = {name: _host(p, view) for name, view in p.values.items()}
-    for number, state in trainer.optimizer.state.items():
+    for part, state in _states(trainer):
         for name, value in state.items():
             if isinstance(value, bk.TensorRef):
-                tensors[f"{PREFIX}{name}.{trainer.names[number]}"] = _host(p, value)
+                tensors[f"{PREFIX}{name}.{part.name}"] = _host(p, value)
     partial = path.with_name(path.name + ".partial")
     save_file(tensors, partial, {name: json.dumps(value) for name, value in metadata.items()})
     os.replace(partial, path)
@@ -103,12 +104,18 @@ def _metadata(trainer: Trainer, tokenizer: Tokenizer, losses: list[float]) -> di
     }  # fmt: skip
 
 
+def _states(trainer: Trainer) -> Iterator[tuple[Part, dict[str, Any]]]:
+    """What is updated, and the state of its optimiser."""
+    for optimizer, parts in trainer.optimizers:
+        yield from zip(parts, optimizer.state.values())
+
+
 def _ranges(trainer: Trainer) -> Iterator[sharded.Range]:
     """What this rank writes: of equal copies one does."""
     p, mesh = trainer.p, trainer.p.ranks.mesh
     assert mesh is not None
     shapes = p.config.shapes()
-    for part, state in zip(trainer.updated.parts, trainer.optimizer.state.values()):
+    for part, state in _states(trainer):
         is_copy = (mesh.layout.zero == 0 and mesh.replicas.rank > 0) or (
             not p.ranks.is_divided(part.name) and mesh.tensor.rank > 0
         )

@@ -30,7 +30,7 @@ from baracuda.demo.machine import describe_device, gemm_rate
 from baracuda.demo.parameters import Config, Parameters
 from baracuda.demo.progress import Progress
 from baracuda.demo.tokenizer import Tokenizer, train_tokenizer
-from baracuda.demo.training import Evaluator, Schedule, Trainer
+from baracuda.demo.training import OPTIMIZERS, Evaluator, Schedule, Trainer
 from baracuda.demo.trigram import Trigram
 from baracuda.distributed import launch
 from baracuda.distributed.mesh import Layout, Mesh
@@ -38,7 +38,7 @@ from baracuda.fp8.linear import RECIPES
 
 Array = np.ndarray[Any, Any]
 # Options that replace members of Schedule.
-CHANGES = ("steps", "batch", "accumulate", "rate", "dropout", "seed")
+CHANGES = ("steps", "batch", "accumulate", "rate", "dropout", "seed", "optimizer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +165,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     group.add_argument("--rate", type=float, help="the greatest learning rate")
     group.add_argument("--dropout", type=float, help="probability, of what a layer adds")
     group.add_argument("--seed", type=int)
+    group.add_argument("--optimizer", choices=OPTIMIZERS, help="muon: of the matrices of layers; adamw has the others")
     group = parser.add_argument_group("several ranks; each of --data, --context and --tensor divides the ranks")
     group.add_argument("--gpus", type=positive, help="GPUs of this host, a process each")
     group.add_argument("--ranks", type=positive, help="processes of the CPU")
@@ -198,6 +199,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         parser.error(
             f"{options.count} ranks are not divided by --context {options.context} times --tensor {options.tensor}"
         )
+    if options.optimizer == "muon" and options.count > 1:
+        parser.error("--optimizer muon is of one rank: several have parts of matrices")
     if options.checkpoint and options.count == 1:
         require_safetensors()
     return options

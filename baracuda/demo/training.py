@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of a language model: gradient accumulation, clipping, AdamW with warm-up and cosine decay.
+"""Training steps of a language model: gradient accumulation, clipping, AdamW or Muon with warm-up and cosine decay.
 
-Everything is allocated before the first step ends. On CUDA a step is one replay of a CUDA graph; on the CPU its C calls
-are replayed. Which texts a step sees depends on the seed and the number of the step alone, so that a run that is
-resumed sees the same ones.
+Everything is allocated before the first step ends, but what Muon computes on the CPU on its way. On CUDA a step is one
+replay of a CUDA graph; on the CPU its C calls are replayed. Which texts a step sees depends on the seed and the number
+of the step alone, so that a run that is resumed sees the same ones.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from baracuda.demo.ranks import Alone
 from baracuda.distributed.linear import share_of
 
 Array = np.ndarray[Any, Any]
+OPTIMIZERS = ("adamw", "muon")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Schedule:
     max_norm: float = 1.0
     dropout: float = 0.0
     seed: int = 1
+    optimizer: str = "adamw"  # of OPTIMIZERS
 
     @property
     def tokens(self) -> int:
@@ -147,19 +149,35 @@ class Trainer:
         self.rate = bk.zeros((1,), p.statistics, library=p.library)
         self.batches = bk.upload(np.array([schedule.accumulate]), bk.f32, library=p.library)
         self.updated = Updated(p)
-        self.names = [part.name for part in self.updated.parts]
-        decays = ((True, schedule.weight_decay), (False, 0.0))  # of matrices, of gains
-        self.optimizer = bk.optim.AdamW(
-            [
-                {"params": [part.named for part in self.updated.parts if part.is_matrix is kind], "weight_decay": decay}
-                for kind, decay in decays
-                if any(part.is_matrix is kind for part in self.updated.parts)
-            ],
-            lr=self.rate, betas=schedule.betas, max_norm=schedule.max_norm, zero_grads=True, capturable=True,
-            rounding="master" if p.dtype in (bk.bf16, bk.f16) else "nearest",
-        )  # fmt: skip
-        self._gradients = [part.gradient for part in self.updated.parts]
+        self.optimizers = self._optimizers()
         self._launch: Any = None
+
+    def _optimizers(self) -> list[tuple[bk.optim.Optimizer, list[Part]]]:
+        """Optimisers and their parts: AdamW of all, or of those that are not Muon's, the matrices of the layers."""
+        schedule, p, parts = self.schedule, self.p, self.updated.parts
+        shared: dict[str, Any] = {
+            "lr": self.rate, "zero_grads": True, "capturable": True,
+            "rounding": "master" if p.dtype in (bk.bf16, bk.f16) else "nearest",
+        }  # fmt: skip
+        found: list[tuple[bk.optim.Optimizer, list[Part]]] = []
+        if schedule.optimizer == "muon":
+            if p.ranks.mesh is not None:
+                raise bk.UnsupportedError("training with Muon by several ranks, which have parts of matrices")
+            own = [part for part in parts if part.is_matrix and part.name != "embedding"]
+            parts = [part for part in parts if not part.is_matrix or part.name == "embedding"]
+            muon = bk.optim.Muon(
+                [part.named for part in own], weight_decay=schedule.weight_decay, adjust_lr_fn="match_rms_adamw",
+                **shared,
+            )  # fmt: skip
+            found.append((muon, own))
+        decays = ((True, schedule.weight_decay), (False, 0.0))  # of matrices, of gains
+        groups = [
+            {"params": [part.named for part in parts if part.is_matrix is kind], "weight_decay": decay}
+            for kind, decay in decays
+            if any(part.is_matrix is kind for part in parts)
+        ]
+        adamw = bk.optim.AdamW(groups, betas=schedule.betas, max_norm=schedule.max_norm, **shared)
+        return [*found, (adamw, parts)]
 
     def run_step(self) -> None:
         """Enqueue a step; `loss` waits for it."""
@@ -215,9 +233,15 @@ class Trainer:
         self.p.ranks.finish_gradients()
 
     def _update(self) -> None:
-        """Clip and descend; the gradients are sums over the batches, and cleared as they are read."""
+        """Clip and descend; the gradients are sums over the batches, and cleared as they are read. Muon takes their
+        directions alone.
+        """
         norm = self.updated.norm(self.batches) if self.p.ranks.mesh is not None else None
-        self.optimizer.step(self._gradients, grad_scale=self.batches, norm=norm)
+        for optimizer, parts in self.optimizers:
+            scale: dict[str, Any] = (
+                {} if isinstance(optimizer, bk.optim.Muon) else {"grad_scale": self.batches, "norm": norm}
+            )
+            optimizer.step([part.gradient for part in parts], **scale)
         if self.p.config.experts:
             self.backward.experts.balance()
         self.p.ranks.publish()

@@ -211,7 +211,7 @@ class Spectra(LinalgCalls):
         f, arrays = self.functions, self.arrays
         batch, m, n = x.shape
         flat = arrays.reshaped(x, (batch, m * n))
-        norm = f.clamp(f.norm2(flat, axis=1, keepdims=True), eps, math.inf)
+        norm = f.hardtanh(f.norm2(flat, axis=1, keepdims=True), min_val=eps, max_val=math.inf)
         x = arrays.reshaped(f.div(flat, norm), (batch, m, n))
         if m > n:
             x = arrays.broadcast(arrays.permuted(x, (0, 2, 1)), (batch, n, m))

@@ -19,14 +19,18 @@ class Composed(Optimizer):
     """`updates` has what to subtract, times the rate, from each parameter that has a gradient."""
 
     op: ClassVar[str] = "sgd"
+    refused: ClassVar[tuple[str, ...]] = ("max_norm", "zero_grads", "capturable")
 
     def check(self, group: Mapping[str, Any]) -> None:
         super().check(group)
-        for option in ("max_norm", "zero_grads", "capturable"):
+        for option in self.refused:
             if group[option]:
                 raise UnsupportedError(f"{option} is {group[option]!r}, which {type(self).__name__} has not")
         if group["state_bits"] != 32:
             raise UnsupportedError(f"state_bits is {group['state_bits']}, must be 32 for {type(self).__name__}")
+
+    def clears(self, group: Mapping[str, Any]) -> bool:
+        return False  # it has the updates; step clears the gradients
 
     def decay(self, group: Mapping[str, Any], p: Parameter) -> float:
         """The decay beside the update, over the rate."""
@@ -59,6 +63,10 @@ class Composed(Optimizer):
         wide = [(g, i, self._wide(self._params[g][i], grad)) for g, i, grad in given]
         made = iter(self.updates(wide))
         super().step([None if grad is None else next(made) for grad in found])
+        for g, i, grad in given:
+            if self.param_groups[g]["zero_grads"]:
+                framework = self._params[g][i].framework
+                framework.zero(plain(framework, grad))
         return loss
 
     _step_supports_amp_scaling = False

@@ -209,7 +209,7 @@ class Launch:
             table.pointer, table.n, table.chunks, *optimizer.hyper(group, like), 0.0 if lr_at is not None else lr,
             counter.value + 1, 1.0, 0.0 if max_norm is None else max_norm, 0.0 if decay is None else decay,
             group["maximize"], _ROUNDING[group["rounding"]] if like.dtype.bits == 16 else 0, group["state_bits"],
-            group["zero_grads"], group["seed"], self._at(lr_at), self._at(counter.array), self._at(scale),
+            optimizer.clears(group), group["seed"], self._at(lr_at), self._at(counter.array), self._at(scale),
             self._at(found_inf), self._at(norm), *self._workspace(), stream,
         )  # fmt: skip
         self.library.check(self.symbol, status)

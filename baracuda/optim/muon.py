@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.optim._arrays import Parameter
-from baracuda.optim._composed import Composed, as_dtype, assign
+from baracuda.optim._composed import Composed, as_dtype
 
 _ADJUST = ("original", "match_rms_adamw", None)
 
@@ -26,8 +26,11 @@ def orthogonalised(
 
 
 class Muon(Composed):
-    """Muon of matrices, as torch.optim.Muon. Matrices of one shape are orthogonalised together, in bf16 (f32 for f64
-    parameters).
+    """Muon of matrices, as torch.optim.Muon, and of batches of matrices (..., m, n). Those of one shape are
+    orthogonalised together, in bf16 (f32 for f64 parameters).
+
+    The direction does not depend on the scale of the gradients: they are neither divided nor clipped. With capturable
+    and lr on the device a step may be captured in a graph, which holds the memory of its intermediate results.
 
     adjust_lr_fn: "original" or None scales the rate by sqrt(max(1, rows / columns)), "match_rms_adamw" by 0.2
     sqrt(max(rows, columns)).
@@ -38,6 +41,7 @@ class Muon(Composed):
         "ns_coefficients": (3.4445, -4.7750, 2.0315), "eps": 1e-7, "ns_steps": 5, "adjust_lr_fn": None,
     }  # fmt: skip
     counts = False
+    refused = ("max_norm",)
 
     def __init__(
         self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
@@ -56,7 +60,7 @@ class Muon(Composed):
 
     def _check_storage(self, group: Mapping[str, Any], p: Parameter) -> None:
         super()._check_storage(group, p)
-        if len(p.shape) != 2:
+        if len(p.shape) < 2:
             raise InvalidProblemError(f"{p.name} has shape {p.shape}, must be a matrix: Muon is for these alone")
 
     def state_names(self, group: Mapping[str, Any]) -> tuple[str, ...]:
@@ -66,14 +70,22 @@ class Muon(Composed):
         return p.shape
 
     def rate(self, group: Mapping[str, Any], p: Parameter) -> Any:
-        rows, columns = p.shape
+        lr, factor = group["lr"], self._factor(group, p)
+        if isinstance(lr, (int, float)):
+            return lr * factor
+        from baracuda import functions
+
+        return functions.affine(lr, scale=factor, offset=0.0)
+
+    @staticmethod
+    def _factor(group: Mapping[str, Any], p: Parameter) -> float:
+        rows, columns = p.shape[-2:]
         if group["adjust_lr_fn"] == "match_rms_adamw":
-            return group["lr"] * 0.2 * math.sqrt(max(rows, columns))
-        return group["lr"] * math.sqrt(max(1, rows / max(columns, 1)))
+            return 0.2 * math.sqrt(max(rows, columns, 1))
+        return math.sqrt(max(1, rows / max(columns, 1)))
 
     def decay(self, group: Mapping[str, Any], p: Parameter) -> float:
-        rate = self.rate(group, p)
-        return float(group["lr"] * group["weight_decay"] / rate) if rate else 0.0
+        return float(group["weight_decay"]) / self._factor(group, p)
 
     def updates(self, given: Sequence[tuple[int, int, Any]]) -> list[Any]:
         import baracuda as bk
@@ -83,7 +95,7 @@ class Muon(Composed):
         for k, (g, i, grad) in enumerate(given):
             group, p, state = self.param_groups[g], self._params[g][i], self._states[g][i]
             buffer = state["momentum_buffer"]
-            assign(buffer, bk.lerp(buffer, grad, 1 - group["momentum"]))
+            bk.lerp(buffer, grad, 1 - group["momentum"], out=buffer)
             directions.append(bk.lerp(grad, buffer, group["momentum"]) if group["nesterov"] else buffer)
             buckets.setdefault((g, p.shape, p.dtype, p.device), []).append(k)
         made: list[Any] = [None] * len(given)
@@ -92,11 +104,11 @@ class Muon(Composed):
                 for k in members:
                     made[k] = as_dtype(directions[k], dtype)
                 continue
-            group = self.param_groups[g]
+            group, framework = self.param_groups[g], self._params[g][0].framework
             narrow = ElementKind.F32 if dtype is ElementKind.F64 else ElementKind.BF16
             stacked = bk.stack([as_dtype(directions[k], narrow) for k in members])
-            done = orthogonalised(stacked, group["ns_coefficients"], group["ns_steps"], group["eps"])
+            matrices = framework.reshaped(stacked, (math.prod(stacked.shape[:-2]), *shape[-2:]))
+            done = orthogonalised(matrices, group["ns_coefficients"], group["ns_steps"], group["eps"])
             for k, each in zip(members, bk.split(as_dtype(done, dtype), len(members))):
-                framework = self._params[g][0].framework
                 made[k] = framework.reshaped(each, shape)
         return made

@@ -228,6 +228,10 @@ class Optimizer:
 
         make_states(self, self.param_groups[g], self._params[g][i], self._states[g][i])
 
+    def clears(self, group: Mapping[str, Any]) -> bool:
+        """Whether the pass that reads the gradients clears them."""
+        return bool(group["zero_grads"])
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the parameters' gradients, of frameworks that keep them there."""
         for p in (p for group in self._params for p in group):

@@ -12,7 +12,7 @@ import baracuda as bk
 from baracuda.demo import __main__ as command
 from baracuda.demo import train
 from baracuda.demo.corpus import Corpus, read_corpus
-from baracuda.demo.training import Schedule
+from baracuda.demo.training import OPTIMIZERS, Schedule
 from demo import small
 
 
@@ -64,9 +64,11 @@ def test_a_model_that_learned_nothing_is_a_failure(library, capsys):
     assert "FAILED: a trigram model is better" in output.splitlines()[-1]
 
 
-def test_resumes(library, capsys, tmp_path):
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_resumes(library, capsys, tmp_path, optimizer):
     path = tmp_path / "model.safetensors"
-    _, whole = run(library, capsys, "--dropout", "0.1", "--checkpoint", str(path), "--save-every", "50")
+    more = ("--optimizer", optimizer, "--dropout", "0.1")
+    _, whole = run(library, capsys, *more, "--checkpoint", str(path), "--save-every", "50")
     _, end = run(library, capsys, "--resume", str(path))
     assert "resumed after step 120" in end
     assert losses(end) == losses(whole)
@@ -86,6 +88,7 @@ def test_another_text_is_refused(library, capsys, tmp_path, monkeypatch):
         (["--steps", "0"], "--steps: 0 is not above 0"),
         (["--size", "huge"], "invalid choice"),
         (["--resume", "x", "--steps", "9"], "--steps cannot change"),
+        (["--optimizer", "muon", "--ranks", "2"], "--optimizer muon is of one rank"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -16,8 +16,15 @@ from demo import small
 
 RUNS = pytest.mark.parametrize(
     "changes",
-    [{}, {"dropout": 0.2}, {"accumulate": 2}, {"config": small.EXPERTS}],
-    ids=["plain", "dropout", "accumulate", "experts"],
+    [
+        {},
+        {"dropout": 0.2},
+        {"accumulate": 2},
+        {"config": small.EXPERTS},
+        {"optimizer": "muon"},
+        {"optimizer": "muon", "config": small.EXPERTS},
+    ],
+    ids=["plain", "dropout", "accumulate", "experts", "muon", "muon of experts"],
 )
 
 
@@ -26,6 +33,27 @@ def test_learns(library):
     losses = small.run(trainer, 150)
     assert losses[0] == pytest.approx(np.log(small.CONFIG.vocabulary), abs=0.3)
     assert np.mean(losses[-10:]) < 1.4  # the text has log(3) = 1.1 nats a token
+
+
+def test_learns_with_muon(library):
+    """Muon has the matrices of the layers, AdamW the embedding and the gains; neither leaves a gradient behind."""
+    trainer = small.trainer(library, 150, optimizer="muon")
+    (muon, matrices), (_, others) = trainer.optimizers
+    assert isinstance(muon, bk.optim.Muon) and len(matrices) == 2 * 6
+    assert {part.name.rpartition(".")[2] for part in others} == {"embedding", "attention_norm", "mlp_norm", "norm"}
+    assert np.mean(small.run(trainer, 150)[-10:]) < 1.4
+    for gradient in trainer.p.gradients.values():
+        assert not bk.download(gradient, library=library).any()
+
+
+def test_muon_of_several_ranks_is_refused(library):
+    class Mesh:
+        mesh = object()
+
+    trainer = small.trainer(library, 1, optimizer="muon")
+    trainer.p.ranks = Mesh()
+    with pytest.raises(bk.UnsupportedError, match="training with Muon by several ranks"):
+        trainer._optimizers()
 
 
 def test_experts_learn_and_share_the_load(library):

@@ -8,6 +8,7 @@ import pytest
 
 import baracuda as bk
 import baracuda.optim as optim
+from baracuda._arrays import frameworks
 from baracuda.optim.muon import orthogonalised
 
 
@@ -86,11 +87,64 @@ def test_muon():
         assert np.linalg.norm(p - each) < 0.01 * np.linalg.norm(each)
 
 
+def test_muon_of_batches_of_matrices():
+    """Each matrix by itself, whatever it lies in."""
+    rng = np.random.default_rng(4)
+    whole = rng.standard_normal((3, 24, 40)).astype(np.float32)
+    parts, (together,) = [x.copy() for x in whole], [whole.copy()]
+    one, each = optim.Muon([together], lr=0.1), optim.Muon(parts, lr=0.1)
+    for _ in range(3):
+        g = rng.standard_normal(whole.shape).astype(np.float32)
+        one.step([g])
+        each.step(list(g))
+    np.testing.assert_array_equal(together, np.stack(parts))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("adjust", ["original", "match_rms_adamw"])
+def test_muon_with_scalars_on_the_device(dtype, adjust):
+    """As by value, but for the rounding of the rate; gradients are cleared as they are used."""
+    rng = np.random.default_rng(5)
+    kind, shapes = getattr(bk, dtype).numpy_dtype, [(24, 40), (40, 24)]
+    first = [rng.standard_normal(shape).astype(kind) for shape in shapes]
+    second, options = [p.copy() for p in first], {"weight_decay": 0.1, "adjust_lr_fn": adjust, "rounding": "master"}
+    rate = np.full(1, 2.0**-5, np.float32)
+    by_value = optim.Muon(first, lr=2.0**-5, **options)
+    on_device = optim.Muon(second, lr=rate, capturable=True, zero_grads=True, **options)
+    for lr in (2.0**-5, 2.0**-6, 0.0):
+        grads = [rng.standard_normal(shape).astype(kind) for shape in shapes]
+        by_value.param_groups[0]["lr"], rate[0] = lr, lr
+        by_value.step([g.copy() for g in grads])
+        on_device.step(grads)
+        assert not any(g.any() for g in grads)
+    for p, q in zip(first, second):
+        np.testing.assert_allclose(q.astype(np.float64), p.astype(np.float64), rtol=1e-6 if dtype == "f32" else 0)
+
+
+def test_a_step_of_muon_copies_nothing_from_the_host(monkeypatch):
+    """Numbers are parameters of C or on the device, so that a graph of a step has no copies from Python's memory."""
+    params, grads = ([bk.upload(np.ones((4, 6), np.float32)) for _ in range(2)] for _ in "pg")
+    opt = optim.Muon(params, lr=bk.upload(np.full(1, 0.1, np.float32)), capturable=True, zero_grads=True)
+    opt.step(grads)
+
+    def refuse(*given, **options):
+        raise AssertionError("a number became an array")
+
+    monkeypatch.setattr(frameworks.Framework, "scalar", refuse)
+    monkeypatch.setattr(bk.memory, "upload", refuse)
+    with pytest.raises(AssertionError, match="a number became an array"):
+        bk.clamp(params[0], 1e-7, math.inf)
+    opt.step(grads)
+    opt.step(grads)
+
+
 def test_refusals():
     p = np.ones((3, 4), np.float32)
     for name, option in (("max_norm", 1.0), ("zero_grads", True), ("capturable", True)):
         with pytest.raises(bk.UnsupportedError, match=f"{name} is {option}"):
             optim.Adafactor([p], **{name: option})
+    with pytest.raises(bk.UnsupportedError, match="max_norm is 1"):
+        optim.Muon([p], max_norm=1.0)
     with pytest.raises(bk.UnsupportedError, match="unscale first"):
         optim.Muon([p]).step([p], grad_scale=2.0)
     with pytest.raises(bk.UnsupportedError, match="norm is not served by Muon"):
