@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from baracuda._call.scalars import as_integer
+from baracuda._functions import document_calls
+from baracuda._functions.document_calls import PackedRows
 from baracuda.errors import InvalidProblemError
 
 NAMES = (
     "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "flash_attn_varlen",
-    "flash_attn_varlen_backward",
+    "flash_attn_varlen_backward", "document_offsets",
 )  # fmt: skip
 # Functions that they call.
 CALLED = (
     *(f"fused_attention{of}{form}" for of in ("", "_varlen") for form in ("", "_forward", "_backward")), "sum_to_size",
+    *document_calls.CALLED,
 )  # fmt: skip
 LAYOUTS = ("bhsd", "bshd")
 Window = int | Sequence[int] | None
@@ -35,6 +38,15 @@ class Arrays(Protocol):
 
     def cast_like(self, mask: Any, like: Any) -> Any:
         """The mask in the dtype of another array."""
+
+    def as_i32(self, x: Any) -> Any:
+        """Integers or truth values as i32."""
+
+    def reshaped(self, x: Any, shape: Sequence[Any]) -> Any:
+        """x in another shape, row-major."""
+
+    def permuted(self, x: Any, order: Sequence[int]) -> Any:
+        """x with its axes in another order."""
 
     def broadcast(self, bias: Any, shape: Sequence[Any]) -> Any:
         """The bias in a shape, where its gradient must be summed to its own."""
@@ -82,38 +94,83 @@ class AttentionCalls:
     def _seed(self, seed: Any, dropout_p: float, like: Any) -> dict[str, Any]:
         return {"seed": self.arrays.seed(seed, like)} if dropout_p else {}
 
+    def document_offsets(self, ids: Any, max_documents: int | None = None) -> Any:
+        return document_calls.offsets_of(self.arrays, ids, max_documents)
+
+    def _of_documents(
+        self, given: dict[str, Any], q: Any, k: Any, ids: Any, max_documents: int | None, tokens_first: bool
+    ) -> PackedRows | None:
+        """How rows are packed; None if there are no ids, or a mask has them: that of `given` hides other documents
+        then.
+        """
+        if ids is None:
+            if max_documents is not None:
+                raise InvalidProblemError(f"max_documents is {max_documents}, but there are no document_ids")
+            return None
+        rows = PackedRows(self.arrays, q, tokens_first)
+        keys = k.shape[-3 if tokens_first else -2]
+        expected = (*rows.batch, rows.length)
+        if tuple(ids.shape) != expected or keys != rows.length:
+            raise InvalidProblemError(
+                f"document_ids has shape {tuple(ids.shape)}, expected {expected}, with as many keys, not {keys}"
+            )
+        if max_documents is not None and not given:
+            return rows
+        same = document_calls.is_same(self.arrays, ids)
+        given["mask"] = self.arrays.call("logical_and", same, given["mask"]) if "mask" in given else same
+        return None
+
     def scaled_dot_product_attention(
         self, q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
         window: Window = None, softcap: float = 0.0, enable_gqa: bool = False, dropout_p: float = 0.0, seed: Any = None,
         alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False, layout: str = "bhsd",
-        batch_invariant: bool = False, return_lse: bool = False,
+        batch_invariant: bool = False, return_lse: bool = False, document_ids: Any = None,
+        max_documents: int | None = None,
     ) -> Any:  # fmt: skip
         given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
+        rows = self._of_documents(given, q, k, document_ids, max_documents, tokens_first)
         given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
-        name = "fused_attention_forward" if return_lse else "fused_attention"
-        return self.arrays.call(
-            name, q, k, v, **given, tokens_first=tokens_first, scale=scale, is_causal=is_causal,
-            aligns_ends=aligns_ends, batch_invariant=batch_invariant, softcap=softcap, dropout=dropout_p,
-            **window_of(window),
-        )  # fmt: skip
+        given |= {
+            "scale": scale, "is_causal": is_causal, "aligns_ends": aligns_ends, "batch_invariant": batch_invariant,
+            "softcap": softcap, "dropout": dropout_p, **window_of(window),
+        }  # fmt: skip
+        form = "_forward" if return_lse else ""
+        if rows is None:
+            return self.arrays.call(f"fused_attention{form}", q, k, v, **given, tokens_first=tokens_first)
+        offsets, longest = self.document_offsets(document_ids, max_documents), rows.length
+        found = self.arrays.call(
+            f"fused_attention_varlen{form}", *map(rows.packed, (q, k, v)), offsets, offsets, longest, longest, **given
+        )
+        return (rows.unpacked(found[0]), rows.unpacked_sums(found[1])) if return_lse else rows.unpacked(found)
 
     def scaled_dot_product_attention_backward(
         self, dy: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, is_causal: bool = False,
         scale: float | None = None, window: Window = None, softcap: float = 0.0, enable_gqa: bool = False,
         dropout_p: float = 0.0, seed: Any = None, alibi_slopes: Any = None, sinks: Any = None,
         aligns_ends: bool = False, layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False),
+        document_ids: Any = None, max_documents: int | None = None,
     ) -> Any:  # fmt: skip
         given, tokens_first = self._rules(q, k, mask, layout, enable_gqa)
+        rows = self._of_documents(given, q, k, document_ids, max_documents, tokens_first)
         given |= {"slopes": alibi_slopes, "sinks": sinks} | self._seed(seed, dropout_p, q)
         if len(needs) != 5 or (needs[3] and "bias" not in given) or (needs[4] and sinks is None):
             raise InvalidProblemError(
                 f"needs is {tuple(needs)!r}, must be five bools, of q, k, v, an additive mask and sinks that are given"
             )
+        given |= {
+            "scale": scale, "is_causal": is_causal, "aligns_ends": aligns_ends, "softcap": softcap,
+            "dropout": dropout_p, **window_of(window),
+        }  # fmt: skip
+        if rows is not None:
+            offsets, longest = self.document_offsets(document_ids, max_documents), rows.length
+            *found, dsinks = self.arrays.call(
+                "fused_attention_varlen_backward", *map(rows.packed, (dy, q, k, v)), offsets, offsets, rows.packed(y),
+                rows.packed_sums(lse), longest, longest, **given, needs=(*needs[:3], needs[4]),
+            )  # fmt: skip
+            return (*[rows.unpacked(x) if need else None for x, need in zip(found, needs)], None, dsinks)
         results = self.arrays.call(
-            "fused_attention_backward", dy, q, k, v, y, lse, **given, tokens_first=tokens_first, scale=scale,
-            is_causal=is_causal, aligns_ends=aligns_ends, softcap=softcap, dropout=dropout_p, needs=tuple(needs),
-            **window_of(window),
-        )  # fmt: skip
+            "fused_attention_backward", dy, q, k, v, y, lse, **given, tokens_first=tokens_first, needs=tuple(needs)
+        )
         if needs[3] and tuple(results[3].shape) != tuple(mask.shape):
             of_mask = self.arrays.call("sum_to_size", results[3], list(mask.shape))
             results = (*results[:3], of_mask, results[4])

@@ -216,6 +216,7 @@ LAZY |= dict.fromkeys(
 )
 LAZY |= dict.fromkeys(
     (
+        "document_offsets",
         "flash_attn_varlen",
         "flash_attn_varlen_backward",
         "scaled_dot_product_attention",

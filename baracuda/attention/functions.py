@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention as PyTorch and FlashAttention name it: scaled_dot_product_attention, flash_attn_varlen, their gradients.
+"""Attention as PyTorch and FlashAttention name it: scaled_dot_product_attention, flash_attn_varlen, their gradients,
+and the offsets of packed documents.
 
 They take the arrays that `baracuda.functions` takes. Results belong to the framework of the first array and are on its
 device and stream.
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._arrays.frameworks import as_array, framework_of
+from baracuda._arrays.frameworks import as_array, framework_of, result_framework
 from baracuda._functions.attention_calls import NAMES, AttentionCalls, Window
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, naming
@@ -32,6 +33,15 @@ class _Arrays:
     def cast_like(self, mask: Any, like: Any) -> Any:
         dtype = tensor(like, "q").dtype
         return mask if tensor(mask, "mask").dtype is dtype else functions.cast(mask, dtype)
+
+    def as_i32(self, x: Any) -> Any:
+        return functions.cast(x, ElementKind.I32)
+
+    def reshaped(self, x: Any, shape: Sequence[Any]) -> Any:
+        return result_framework(x).reshaped(x, tuple(shape))
+
+    def permuted(self, x: Any, order: Sequence[int]) -> Any:
+        return result_framework(x).permuted(x, tuple(order))
 
     def broadcast(self, bias: Any, shape: Sequence[Any]) -> Any:
         return bias
@@ -54,7 +64,7 @@ def scaled_dot_product_attention(
     q: Any, k: Any, v: Any, mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
     window: Window = None, softcap: float = 0.0, enable_gqa: bool = False, dropout_p: float = 0.0, seed: Any = None,
     alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False, layout: str = "bhsd",
-    batch_invariant: bool = False, return_lse: bool = False,
+    batch_invariant: bool = False, return_lse: bool = False, document_ids: Any = None, max_documents: int | None = None,
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T + mask) v along the keys, as torch.nn.functional.scaled_dot_product_attention has it.
 
@@ -73,13 +83,18 @@ def scaled_dot_product_attention(
     keys that it sees alone: not on the batch, on other queries or on padding. It may be slower. return_lse gives
     (y, lse), lse the logarithm of the sum of each row's exponentials, in f32, or f64 for f64.
 
+    document_ids (batch, length), of integers, are those of as many queries as keys: a query sees the keys of its
+    document alone, a run of equal ids. With max_documents, a bound on the documents of the whole batch, pairs of
+    different documents cost nothing, and rows of further documents are 0; without it, and beside a mask, the ids become
+    a mask, a byte a pair.
+
     InvalidProblemError for shapes that do not fit, UnsupportedError for a dtype that is not served.
     """
     return _CALLS.scaled_dot_product_attention(
         _array(q, "q"), _array(k, "k"), _array(v, "v"), _array(mask, "mask"), is_causal=is_causal, scale=scale,
         window=window, softcap=softcap, enable_gqa=enable_gqa, dropout_p=dropout_p, seed=seed,
         alibi_slopes=alibi_slopes, sinks=sinks, aligns_ends=aligns_ends, layout=layout, batch_invariant=batch_invariant,
-        return_lse=return_lse,
+        return_lse=return_lse, document_ids=_array(document_ids, "document_ids"), max_documents=max_documents,
     )  # fmt: skip
 
 
@@ -88,7 +103,8 @@ def scaled_dot_product_attention_backward(
     dy: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, mask: Any = None, *, is_causal: bool = False,
     scale: float | None = None, window: Window = None, softcap: float = 0.0, enable_gqa: bool = False,
     dropout_p: float = 0.0, seed: Any = None, alibi_slopes: Any = None, sinks: Any = None, aligns_ends: bool = False,
-    layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False),
+    layout: str = "bhsd", needs: Sequence[bool] = (True, True, True, False, False), document_ids: Any = None,
+    max_documents: int | None = None,
 ) -> Any:  # fmt: skip
     """Gradients of scaled_dot_product_attention from its y and lse (return_lse) and the same arguments: of q, k, v, an
     additive mask and sinks. needs says which are wanted; the others are None.
@@ -99,7 +115,7 @@ def scaled_dot_product_attention_backward(
         _array(dy, "dy"), _array(q, "q"), _array(k, "k"), _array(v, "v"), _array(y, "y"), _array(lse, "lse"),
         _array(mask, "mask"), is_causal=is_causal, scale=scale, window=window, softcap=softcap, enable_gqa=enable_gqa,
         dropout_p=dropout_p, seed=seed, alibi_slopes=alibi_slopes, sinks=sinks, aligns_ends=aligns_ends, layout=layout,
-        needs=needs,
+        needs=needs, document_ids=_array(document_ids, "document_ids"), max_documents=max_documents,
     )  # fmt: skip
 
 
@@ -145,3 +161,18 @@ def flash_attn_varlen_backward(
         max_seqlen_q, max_seqlen_k, dropout_p=dropout_p, seed=seed, softmax_scale=softmax_scale, causal=causal,
         window_size=window_size, softcap=softcap, alibi_slopes=alibi_slopes,
     )  # fmt: skip
+
+
+@naming("document_offsets")
+def document_offsets(ids: Any, max_documents: int | None = None) -> Any:
+    """Where packed documents begin, and where the last one ends, as flash_attn_varlen takes it: i32
+    (max_documents + 1,), of rows of all batches. ids is (..., length), of integers; a document is a run of equal ids
+    along its last axis.
+
+    Offsets behind the last document are the number of rows, so that sequences there are empty; of more than
+    max_documents the first ones have offsets. By default there may be as many documents as rows. Nothing is read on the
+    host: under a graph, ids may change.
+
+    InvalidProblemError for ids without an axis.
+    """
+    return _CALLS.document_offsets(_array(ids, "ids"), max_documents)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scaled_dot_product_attention and flash_attn_varlen for JAX."""
+"""scaled_dot_product_attention, flash_attn_varlen and document_offsets for JAX."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ class _Arrays:
 
     def cast_like(self, mask: Any, like: Any) -> Any:
         return jnp.asarray(mask).astype(like.dtype)
+
+    def as_i32(self, x: Any) -> Any:
+        return jnp.asarray(x).astype(jnp.int32)
+
+    def reshaped(self, x: Any, shape: Sequence[Any]) -> Any:
+        return jnp.reshape(x, tuple(shape))
+
+    def permuted(self, x: Any, order: Sequence[int]) -> Any:
+        return jnp.transpose(x, tuple(order))
 
     def broadcast(self, bias: Any, shape: Sequence[Any]) -> Any:
         return jnp.broadcast_to(bias, shape)

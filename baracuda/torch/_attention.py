@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scaled_dot_product_attention and flash_attn_varlen for PyTorch, of operators that torch.compile traces."""
+"""scaled_dot_product_attention, flash_attn_varlen and document_offsets for PyTorch, of operators that torch.compile
+traces.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,15 @@ class _Tensors:
 
     def cast_like(self, mask: Any, like: Any) -> Any:
         return mask.to(like.dtype)
+
+    def as_i32(self, x: Any) -> Any:
+        return x.to(torch.int32)
+
+    def reshaped(self, x: Any, shape: Sequence[Any]) -> Any:
+        return x.reshape(tuple(shape))
+
+    def permuted(self, x: Any, order: Sequence[int]) -> Any:
+        return x.permute(tuple(order))
 
     def broadcast(self, bias: Any, shape: Sequence[Any]) -> Any:
         return bias.expand(shape) if bias.requires_grad else bias

@@ -156,3 +156,121 @@ def test_refuses_shapes(operands):
     for wrong in ((q, k[:, :, :5], v), (q[..., :8], k, v), (q[0], k, v), (q[:1], k, v), (q[:, :3], k, v)):
         with pytest.raises(bk.InvalidProblemError):
             bk.scaled_dot_product_attention(*wrong, enable_gqa=True)
+
+
+def documents(batch=2, length=13):
+    """Ids of documents of any length; one goes on, by its id, in the next row, where it is another document."""
+    ids = np.repeat([4, 9, 4, 7, 0, 0, 5], [5, 1, 3, 4, 2, 6, 5])[: batch * length].reshape(batch, length)
+    assert ids[0, -1] == 7
+    ids[1, :2] = 7
+    return ids
+
+
+def begins_of(ids):
+    """The first rows of documents, counted over the batch."""
+    flat = [(row, each) for row, of_row in enumerate(ids.tolist()) for each in of_row]
+    return [k for k, each in enumerate(flat) if k == 0 or each != flat[k - 1]]
+
+
+def same_document(ids):
+    number = np.searchsorted(begins_of(ids), np.arange(ids.size), side="right").reshape(ids.shape)
+    return (number[:, :, None] == number[:, None, :])[:, None]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("most", [None, 1, 3, 8, 26, 40])
+def test_document_offsets(dtype, most):
+    ids = documents().astype(dtype)
+    begins = begins_of(ids)
+    found = bk.download(bk.document_offsets(bk.upload(ids), most))
+    assert found.dtype == np.int32
+    expected = [*begins, *[ids.size] * 50][: (ids.size if most is None else most) + 1]
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(bk.document_offsets(ids[0], 2), [*begins_of(ids[:1]), 13][:3])
+
+
+def test_document_offsets_of_few_rows():
+    np.testing.assert_array_equal(bk.document_offsets(np.zeros((3, 1), int)), [0, 1, 2, 3])
+    for shape in ((0,), (2, 0), (0, 4)):
+        np.testing.assert_array_equal(bk.document_offsets(np.zeros(shape, int), 3), [0, 0, 0, 0])
+    with pytest.raises(bk.InvalidProblemError, match="document_offsets: ids has shape"):
+        bk.document_offsets(np.int64(3).reshape(()))
+    with pytest.raises(bk.InvalidProblemError, match="document_offsets: max_documents is 0"):
+        bk.document_offsets(np.zeros(3, int), 0)
+
+
+@pytest.mark.parametrize("most", [None, 9, 26])
+@pytest.mark.parametrize("name", RULES)
+def test_documents(name, most):
+    """By a mask and by offsets, each with its own causal corner; and the gradients."""
+    ids, options = documents(), {"enable_gqa": True, **RULES[name]}
+    q, k, v, sinks, dy = normal(2, 4, 13, 16), normal(2, 2, 13, 16), normal(2, 2, 13, 8), normal(4), normal(2, 4, 13, 8)
+    rules = rules_of(16, keep=same_document(ids), sinks=sinks, **RULES[name])
+    options |= {"sinks": sinks, "document_ids": ids, "max_documents": most}
+    y, lse = bk.scaled_dot_product_attention(q, k, v, return_lse=True, **options)
+    expected = forward(q, k, v, rules)
+    np.testing.assert_allclose(y, expected["y"].value, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lse, expected["lse"].value, rtol=1e-5, atol=1e-5)
+    needs = (True, True, True, False, True)
+    found = bk.scaled_dot_product_attention_backward(dy, q, k, v, y, lse, needs=needs, **options)
+    want = backward(q, k, v, y, lse, dy, rules)
+    assert found[3] is None
+    for part, value in zip(("dq", "dk", "dv", "dbias", "dsinks"), found):
+        if value is not None:
+            np.testing.assert_allclose(value, want[part].value, rtol=1e-4, atol=1e-4, err_msg=part)
+
+
+@pytest.mark.parametrize("most", [None, 9])
+def test_documents_in_any_layout_and_beside_masks(most):
+    ids = documents()
+    q, k, v = (normal(2, 4, 13, 16) for _ in "qkv")
+    options = {"document_ids": ids, "max_documents": most, "is_causal": True}
+    y, lse = bk.scaled_dot_product_attention(q, k, v, return_lse=True, **options)
+    swapped = [x.swapaxes(1, 2) for x in (q, k, v)]
+    other, sums = bk.scaled_dot_product_attention(*swapped, layout="bshd", return_lse=True, **options)
+    np.testing.assert_array_equal(other.swapaxes(1, 2), y)
+    np.testing.assert_array_equal(sums, lse)
+    views = [bk.upload(x) for x in (q, k, v)]
+    on_device = bk.scaled_dot_product_attention(*views, **options | {"document_ids": bk.upload(ids)})
+    np.testing.assert_array_equal(bk.download(on_device), y)
+    alone = bk.scaled_dot_product_attention(q[1], k[1], v[1], **options | {"document_ids": ids[1]})
+    np.testing.assert_allclose(alone, y[1], rtol=1e-6, atol=1e-6)
+    keep, bias = RNG.random((13, 13)) < 0.6, normal(4, 1, 13)
+    for mask, rule in ((keep, {"keep": same_document(ids) & keep}), (bias, {"keep": same_document(ids), "bias": bias})):
+        found = bk.scaled_dot_product_attention(q, k, v, mask, **options)
+        expected = forward(q, k, v, rules_of(16, is_causal=True, **rule))["y"].value
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_more_documents_than_are_said():
+    """Rows of the first ones have their results, others 0."""
+    ids, q = documents(), normal(2, 4, 13, 16)
+    end = begins_of(ids)[3]
+    y, lse = bk.scaled_dot_product_attention(q, q, q, document_ids=ids, max_documents=3, return_lse=True)
+    whole = bk.scaled_dot_product_attention(q, q, q, document_ids=ids)
+    rows, all_rows = (x.swapaxes(1, 2).reshape(26, 4, 16) for x in (y, whole))
+    np.testing.assert_allclose(rows[:end], all_rows[:end], rtol=1e-6, atol=1e-6)
+    assert not rows[end:].any() and (lse.swapaxes(1, 2).reshape(26, 4)[end:] == -np.inf).all()
+
+
+def test_documents_may_change_in_a_graph():
+    q, ids = bk.upload(normal(2, 4, 13, 16)), bk.upload(documents())
+    call = bk.graph(lambda: bk.scaled_dot_product_attention(q, q, q, document_ids=ids, max_documents=9, is_causal=True))
+    for changed in (documents(), documents()[::-1].copy(), np.zeros((2, 13), int)):
+        bk.upload(changed, out=ids)
+        rules = rules_of(16, keep=same_document(changed), is_causal=True)
+        expected = forward(*[bk.download(q)] * 3, rules)["y"].value
+        np.testing.assert_allclose(bk.download(call()), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"max_documents": 3}, "max_documents is 3, but there are no document_ids"),
+    ({"document_ids": np.zeros((2, 9), int)}, r"document_ids has shape \(2, 9\), expected \(2, 13\)"),
+    ({"document_ids": np.zeros((2, 13), int), "max_documents": 0}, "max_documents is 0"),
+])  # fmt: skip
+def test_refuses_documents(options, text):
+    q = normal(2, 4, 13, 16)
+    with pytest.raises(bk.InvalidProblemError, match=f"scaled_dot_product_attention: {text}"):
+        bk.scaled_dot_product_attention(q, q, q, **options)
+    with pytest.raises(bk.InvalidProblemError, match="with as many keys, not 12"):
+        bk.scaled_dot_product_attention(q, q[:, :, 1:], q[:, :, 1:], document_ids=np.zeros((2, 13), int))

@@ -61,3 +61,31 @@ def test_batch_invariance():
     y = attend(q, k, v)
     np.testing.assert_array_equal(attend(q[1:2, :, -1:], k[1:2], v[1:2]), y[1:2, :, -1:])
     np.testing.assert_array_equal(attend(q[::-1], k[::-1], v[::-1]), y[::-1])
+
+
+def test_documents():
+    """Under jit the ids may change, and gradients are those of each document alone."""
+    given = normal(2, 4, 9, 16), normal(2, 4, 9, 16), normal(2, 4, 9, 16)
+    for rows in ([[3, 3, 3, 8, 8, 3, 3, 3, 3], [3, 3, 5, 6, 6, 6, 6, 6, 6]], [[1] * 9, [1] * 5 + [2] * 4]):
+        ids = np.array(rows)
+        number = np.cumsum(np.diff(ids, axis=1, prepend=ids[:, :1] - 1) != 0).reshape(2, 9)
+        keep = (number[:, None, :, None] == number[:, None, None, :]) & np.tri(9, dtype=bool)
+
+        def reference(q, k, v, keep=keep):
+            scores = jnp.where(keep, q @ k.swapaxes(-1, -2) / 4, -jnp.inf)
+            return jax.nn.softmax(scores, -1) @ v
+
+        for most in (None, 6):
+
+            def attend(q, k, v, ids, most=most):
+                options = {"is_causal": True, "document_ids": ids, "max_documents": most}
+                return bj.scaled_dot_product_attention(q, k, v, **options)
+
+            np.testing.assert_allclose(jax.jit(attend)(*given, ids), reference(*given), rtol=1e-4, atol=1e-4)
+            ours = jax.jit(jax.grad(lambda q, k, v, ids, f=attend: jnp.sin(f(q, k, v, ids)).sum(), (0, 1, 2)))
+            theirs = jax.grad(lambda *x, f=reference: jnp.sin(f(*x)).sum(), (0, 1, 2))
+            for got, expected in zip(ours(*given, ids), theirs(*given)):
+                np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+        begins = np.flatnonzero(np.diff(number.reshape(-1), prepend=0))
+        offsets = jax.jit(bj.document_offsets, static_argnums=1)(ids, 7)
+        np.testing.assert_array_equal(offsets, [*begins, *[18] * 8][:8])

@@ -114,3 +114,47 @@ def test_batch_invariance():
     assert torch.equal(compiled(q, k, v, batch_invariant=True), y)
     for ours, theirs in zip(*(torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (y, attend(q, k, v)))):
         close(ours, theirs)
+
+
+IDS = torch.tensor([[3, 3, 3, 8, 8, 3, 3, 3, 3], [3, 3, 5, 6, 6, 6, 6, 6, 6]])
+LENGTHS = (3, 2, 4, 2, 1, 6)  # of the documents
+
+
+def of_each_document(q, k, v):
+    """Causal attention of each document alone."""
+    parts = [x.transpose(1, 2).flatten(0, 1).split(LENGTHS) for x in (q, k, v)]
+    found = [REFERENCE(*[x.transpose(0, 1) for x in part], is_causal=True).transpose(0, 1) for part in zip(*parts)]
+    return torch.cat(found).unflatten(0, (2, 9)).transpose(1, 2)
+
+
+@pytest.mark.parametrize("most", [None, 6, 18])
+def test_documents(most):
+    torch.manual_seed(4)
+    given = [leaf(2, 4, 9, 16) for _ in "qkv"]
+    got = bt.scaled_dot_product_attention(*given, is_causal=True, document_ids=IDS, max_documents=most)
+    expected = of_each_document(*given)
+    close(got, expected)
+    for ours, theirs in zip(*(torch.autograd.grad(y.sin().sum(), given) for y in (got, expected))):
+        close(ours, theirs)
+    offsets = bt.document_offsets(IDS, 8)
+    assert offsets.dtype == torch.int32 and offsets.tolist() == [0, 3, 5, 9, 11, 12, 18, 18, 18]
+
+
+class DocumentAttention(torch.nn.Module):
+    def forward(self, q, k, v, ids):
+        return bt.scaled_dot_product_attention(q, k, v, is_causal=True, document_ids=ids, max_documents=6)
+
+
+def test_documents_compile_and_export():
+    torch.manual_seed(5)
+    given = [leaf(2, 4, 9, 16) for _ in "qkv"]
+    compiled = torch.compile(DocumentAttention(), fullgraph=True, backend="aot_eager", dynamic=True)
+    got, expected = compiled(*given, IDS), of_each_document(*given)
+    close(got, expected)
+    for ours, theirs in zip(*(torch.autograd.grad(y.sin().sum(), given) for y in (got, expected))):
+        close(ours, theirs)
+    detached = [x.detach() for x in given]
+    batch, length = torch.export.Dim("batch", min=2), torch.export.Dim("length", min=8)
+    shapes = {**{n: {0: batch, 2: length} for n in "qkv"}, "ids": {0: batch, 1: length}}
+    program = torch.export.export(DocumentAttention(), (*detached, IDS), dynamic_shapes=shapes)
+    close(program.module()(*detached, IDS), expected)
