@@ -104,7 +104,7 @@ def _metadata(trainer: Trainer, tokenizer: Tokenizer, losses: list[float]) -> di
 
 
 def _ranges(trainer: Trainer) -> Iterator[sharded.Range]:
-    """What this rank writes: of equal copies one does."""
+    """The ranges that this rank writes: one rank writes those of equal copies."""
     p, mesh = trainer.p, trainer.p.ranks.mesh
     assert mesh is not None
     shapes = p.config.shapes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a training do for one another within the forward and the backward: nothing, if there is one.
+"""Communication of the ranks of a training within the forward and the backward: none, if there is one rank.
 
 Units of parameters are the embedding with the last norm, 0, and the layers, from 1 on.
 """

@@ -55,7 +55,7 @@ class Schedule:
 
 
 class Share:
-    """What a rank computes of each batch: texts from `first` on, and of these the tokens at some positions."""
+    """The part of each batch that a rank computes: texts from `first` on, and of these the tokens at some positions."""
 
     def __init__(self, schedule: Schedule, ranks: Alone) -> None:
         mesh = ranks.mesh

@@ -183,7 +183,7 @@ class Communicator:
         return tuple(int(each["counts"][self.rank]) for each in records)
 
     def all_gather_objects(self, value: Any) -> list[Any]:
-        """What each rank gives, by way of JSON: small numbers, texts and lists of the host, without the device."""
+        """The values of all ranks, by way of JSON: small numbers, texts and lists of the host, without the device."""
         return [each["value"] for each in self._agree("all_gather_objects", {"value": value}, own=("value",))]
 
     def broadcast(self, x: Any, root: int = 0, *, stream: object = None) -> Any:
@@ -392,7 +392,7 @@ def _facts(operand: Operand) -> Record:
 
 
 def _compare_counts(what: str, records: list[Record]) -> None:
-    """What rank r sends to rank s is what s receives from r; the same verdict on every rank."""
+    """Raises unless s receives from r what r sends to s; the verdict is the same on every rank."""
     for source, theirs in enumerate(records):
         for to, own in enumerate(records):
             sent, received = theirs["sent"][to], own["received"][source]

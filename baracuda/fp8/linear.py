@@ -43,7 +43,7 @@ class Codes:
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """Of a forward: the shape and dtype of x, and the operands of the backward's products."""
+    """State of a forward: the shape and dtype of x, and the operands of the backward's products."""
 
     shape: tuple[int, ...]
     dtype: ElementKind

@@ -83,7 +83,7 @@ class SampleMode(IntEnum):
 
 
 class SamplePadding(IntEnum):
-    """What grid_sample reads outside of an image."""
+    """Values that grid_sample reads outside of an image."""
 
     ZEROS = 0
     BORDER = 1

@@ -81,7 +81,7 @@ enum class status : std::int32_t {
     internal = BARACUDA_STATUS_INTERNAL,
 };
 
-// what() is the library's text: "segment_sum_f32: n is -6, must be >= 0".
+// The text of what() is the library's: "segment_sum_f32: n is -6, must be >= 0".
 class error : public std::runtime_error {
 public:
     error(status code, const char* text) : std::runtime_error(text), code_(code) {}
@@ -105,7 +105,7 @@ private:
     void* handle_ = nullptr;
 };
 
-// Where a workspace takes its memory: device memory for the CUDA library. What was enqueued on the stream may still use
+// Source of a workspace's memory: device memory for the CUDA library. What was enqueued on the stream may still use
 // memory that is released, so release is ordered behind it (cudaFreeAsync) or waits (cudaFree). allocate returns at least
 // `bytes` of memory, or NULL, or throws; release does not throw. `context` is handed to both. nvcc wants functions, no lambdas.
 struct allocator {
@@ -176,7 +176,7 @@ struct launch {
     workspace* scratch = nullptr;
 };
 
-// What the functions are made of; not for callers.
+// Parts of the functions; not for callers.
 namespace detail {
 
 inline void check(std::int32_t code) {

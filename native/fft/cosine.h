@@ -41,7 +41,7 @@ struct FftCosineRows {
     int64_t behind() const { return kind < 3 ? 2 * (length() / 2 + 1) : kind == 3 ? n : 2 * length(); }
 };
 
-// What the Fourier transform takes, from rows of x.
+// Input of the Fourier transform, from rows of x.
 template <class R>
 struct CosineBefore {
     FftCosineRows of;

@@ -77,7 +77,7 @@ BK_HD float decode_positive(uint8_t code, float scale) {
     return scale * (square * square);
 }
 
-// Of a block whose scale is not 0; a NaN scale makes the block NaN.
+// Code of an element in a block whose scale is not 0; a NaN scale makes the block NaN.
 BK_HD uint8_t encode_signed(float s, float scale) {
     const float x = s / scale, q = 2.0f * x / (1.0f + math::fabs<float>(x));
     const float code = math::rint<float>(q * 127.0f) + 128.0f;

@@ -141,7 +141,7 @@ struct RowGather {
     }
 };
 
-// What the windows of a chunk add to its cells.
+// Summands that the windows of a chunk add to its cells.
 template <class T>
 class RowTerms<AverageGradient, T> {
 public:

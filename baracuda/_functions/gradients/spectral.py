@@ -117,7 +117,7 @@ def of_pinv(call: Call, given: Given) -> Any:
 
 
 def of_lstsq(call: Call, given: Given) -> tuple[Any, Any]:
-    """Of x = A^+ b, by the gradient of the pseudoinverse, for matrices of full rank."""
+    """Gradient of x = A^+ b, by the gradient of the pseudoinverse, for matrices of full rank."""
     a, b, dy = given["a"], given["b"], given["dy"]
     y = call("linalg_pinv", a)[0]
     db = _adjoint(y) @ dy

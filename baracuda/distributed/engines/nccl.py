@@ -276,7 +276,7 @@ class NcclEngine:
             raise self.error
 
     def _reason(self) -> DistributedError | None:
-        """What is wrong with another rank."""
+        """The error of another rank."""
         if isinstance(self.control, SegmentControl) and (text := self.control.segment.trouble()):
             return RankFailedError(text)
         return None

@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Where new tokens go.
+// Destination of new tokens.
 struct PagedTokens {
     int64_t batch, page_size, num_pages, num_page_ids;
     const int32_t *page_ids, *page_offsets;

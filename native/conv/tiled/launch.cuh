@@ -150,7 +150,7 @@ ConvGemm<T> conv_gemm(const ConvShape& s, ConvDirection direction, const matmul_
     }
 }
 
-// What a direction does with a workspace: copies of its operands, or slices of K, or both.
+// Workspace of a direction: copies of its operands, or slices of K, or both.
 template <class T>
 struct ConvWorkspace {
     using E = matmul_element_t<T>;

@@ -20,7 +20,7 @@ void sort_words(uint64_t* words, uint64_t* other, int64_t count);
 uint32_t select_word(uint32_t* words, uint32_t* other, int64_t count, int64_t rank);
 uint64_t select_word(uint64_t* words, uint64_t* other, int64_t count, int64_t rank);
 
-// Of words the number below `low`, and those in [low, high], in their order, which go to `taken` until that has `room`.
+// Counts words below `low`, and appends those in [low, high], in their order, to `taken` until that has `room`.
 // `inside` is their number, whether they went there or not; with a room of 0 they are counted.
 struct Between {
     int64_t below, inside;

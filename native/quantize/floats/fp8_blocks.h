@@ -251,7 +251,7 @@ private:
         }
     }
 
-    // By halves of the tile's rows, through the scratch.
+    // Transposes halves of the tile's rows through the scratch.
     BK_HD void write_transpose(const Team& team, int64_t item, Fp8Scratch& memory) const {
         constexpr int kRows = Fp8Scratch::kStageRows, kBytes = 4;
         const Fp8Scales& s = this->scales;

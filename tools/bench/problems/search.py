@@ -45,7 +45,7 @@ def check_members(problem):
 
 
 def check_total(problem):
-    """Of integers each count is right; of normal numbers nearly all are in a bin."""
+    """Counts of integers are exact; nearly all normal numbers are in a bin."""
     (bins,), (n,) = shape(problem, "output"), shape(problem, "x")
     if "x" in problem.indices:
         counts = np.bincount(problem.indices["x"], minlength=bins)

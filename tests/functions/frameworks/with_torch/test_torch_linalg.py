@@ -17,7 +17,7 @@ def positive(a):
 
 
 def of_pair(pair):
-    """What does not depend on the phases of eigenvectors."""
+    """Quantities that do not depend on the phases of eigenvectors."""
     w, v = pair
     return w, (v * v.conj()).real
 

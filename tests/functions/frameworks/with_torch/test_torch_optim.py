@@ -154,7 +154,7 @@ def test_max_norm_in_the_step_is_clipping_before_it():
 
 
 def test_scale_and_found_inf():
-    """As torch.amp.GradScaler sets them: a step that found inf changes nothing, and does not count."""
+    """A step that found inf, as torch.amp.GradScaler reports it, changes nothing and does not count."""
     mine, theirs = parameters(), parameters()
     ours, peer = optim.AdamW(mine), torch.optim.AdamW(theirs)
     for t, found in enumerate((0.0, 1.0, 0.0)):

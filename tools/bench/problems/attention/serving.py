@@ -113,7 +113,7 @@ def check_latent(problem):
 
 
 def torch_latent(torch, t, s):
-    """The same keys for all heads, in order: PyTorch has no pages."""
+    """Attention over one list of keys for all heads, in order: PyTorch has no pages."""
     keys = t["cache"].view(s["batch"], 1, -1, s["d_k"])
     q = t["q"][:, None]  # heads are the queries of one head
     given = {"scale": s["scale"]}
