@@ -63,7 +63,7 @@ class Alone:
         """The optimiser has made a step: every rank needs the new values."""
 
     def split(self, name: str) -> Split:
-        """How a parameter is divided among the ranks of a tensor group."""
+        """The division of a parameter among the ranks of a tensor group."""
         return Split()
 
     def take(self, name: str, values: Array) -> Array:

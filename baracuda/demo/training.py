@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """How to train: `accumulate` batches a step, each of `batch` texts of `length` tokens."""
+    """Schedule of a training: `accumulate` batches a step, each of `batch` texts of `length` tokens."""
 
     steps: int
     batch: int

@@ -177,7 +177,7 @@ class Communicator:
         return self._call("all_to_all", prepare, own=("sent", "received"), verdict=_compare_counts)
 
     def exchange_counts(self, counts: Sequence[int]) -> tuple[int, ...]:
-        """For counts[r] of this rank for rank r: those of all ranks for this one. They are Python numbers."""
+        """The counts of all ranks for this one, given counts[r] of this rank for rank r. They are Python numbers."""
         sent = self._guarded("exchange_counts", lambda: counts_of("counts", counts, sum(counts), self.size))
         records = self._agree("exchange_counts", {"counts": list(sent)}, own=("counts",))
         return tuple(int(each["counts"][self.rank]) for each in records)
@@ -287,7 +287,7 @@ class Communicator:
         return out
 
     def send_and_receive(self, send: Any, to: int, receive: Any, source: int, stream: object = None) -> None:
-        """Both at once, as in a ring."""
+        """Sends and receives at once, as in a ring."""
         self.transfer([(send, to)], [(receive, source)], stream=stream)
 
     def transfer(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a group agree on a call before they send anything: a record of each rank goes to all of them.
+"""Agreement of the ranks of a group on a call before they send anything: a record of each rank goes to all.
 
 On one host the records go through shared memory, in microseconds; between hosts through the store of the rendezvous.
 """

@@ -172,7 +172,7 @@ class ShardedParameters:
         return found
 
     def updated(self) -> None:
-        """After a step: everybody gets the new values, and gradients of the others' ranges are cleared."""
+        """Sends the new values to all ranks after a step, and clears the gradients of the others' ranges."""
         for unit in self.units:
             if self.stage in (1, 2) and self.comm.size > 1:
                 self.comm.all_gather(unit.own_values, counts=[unit.share] * self.comm.size, out=unit.values)

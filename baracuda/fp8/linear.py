@@ -108,7 +108,7 @@ class Linear:
         return reshaped(dx, saved.shape), dweight
 
     def update(self) -> None:
-        """After a step: scales from the histories. Nothing in the other recipes."""
+        """Sets scales from the histories after a step. The other recipes have none."""
         for recipe in self.recipes.values():
             recipe.update_after_pass()
 

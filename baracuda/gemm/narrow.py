@@ -297,7 +297,7 @@ class GemmSparse24Plan(_GemmPlanBase):
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
     def _backend(self) -> BackendKind:
-        """That of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
+        """The backend of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
         if self.library.backend != "cuda" or not self.workspace_size:
             return BackendKind.BESPOKE
         valid = self.descriptor

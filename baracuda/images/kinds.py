@@ -47,7 +47,7 @@ class ImageKind(IntEnum):
 
 
 class ColorConversion(IntEnum):
-    """From one colour space to another: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
+    """Conversions between colour spaces: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
 
     RGB_TO_BGR = 0
     RGB_TO_GRAY = 1

@@ -140,7 +140,7 @@ public:
     void* data() const noexcept { return memory_; }
     std::size_t bytes() const noexcept { return bytes_; }
 
-    // At least `bytes`, whose content is lost where there were fewer; std::bad_alloc where the allocator has none. The
+    // Reserves `bytes` or more; content is lost where there were fewer; std::bad_alloc if the allocator has none. The
     // caller's own memory stays as it is, and a call that it is too small for runs as one without a workspace does.
     void reserve(std::size_t bytes, stream on = {}) {
         if (source_.allocate == nullptr || bytes <= bytes_) return;
@@ -170,7 +170,7 @@ private:
     stream on_;
 };
 
-// How a call runs. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
+// Stream and workspace of a call. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
 struct launch {
     baracuda::stream stream = {};
     workspace* scratch = nullptr;

@@ -21,7 +21,7 @@ constexpr bool must_be_library(Backend backend) { return backend == Backend::kLi
 // Groups of rows have a matrix of B each, groups along k a matrix of D.
 enum class Grouped : int32_t { kNot, kRows, kK };
 
-// Which operands are contiguous along k.
+// Operands that are contiguous along k.
 struct KMajor {
     bool a = true, b = true;
 };

@@ -16,7 +16,7 @@ public:
     WinnerRows(const Problem& problem, const GradientArrays<T>& arrays, const MaxOp<T>& op)
         : p_(problem), arrays_(arrays), rows_(problem, op) {}
 
-    // At most kWinners windows of one row.
+    // Winners of at most kWinners windows of one row.
     static constexpr int kWinners = 128, kCached = 4;
     BK_HD const int64_t* find(const RowAt& at, int32_t oa, int32_t ob, Range range) {
         const int64_t row = ((at.n * p_.channels + at.c) * p_.axis[0].out + oa) * p_.axis[1].out + ob;

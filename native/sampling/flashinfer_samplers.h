@@ -123,7 +123,7 @@ struct TopKTopPSampling {
 
 enum class Sampler { kTopK, kTopP, kMinP, kTopKTopP };
 
-// With a parameter for each row.
+// Sampling with a parameter for each row.
 template <class T, Sampler kSampler>
 struct ArraySampling {
     int32_t batch, vocab, deterministic;

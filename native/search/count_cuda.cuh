@@ -34,7 +34,7 @@ struct CountTable {
     }
 };
 
-// Not inlined into each lane of a vector.
+// The search is not inlined into each lane of a vector.
 template <class Bins>
 BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, const void* staged) {
     return bins.exact(x, staged);

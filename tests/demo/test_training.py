@@ -112,7 +112,7 @@ def test_accumulated_batches_are_one_batch(library):
 
 
 def test_steps_allocate_nothing_large(library):
-    """After the first step only what uploads and downloads need, not buffers of the model."""
+    """Steps after the first allocate only what uploads and downloads need, not buffers of the model."""
     trainer = small.trainer(library, 20)
     small.run(trainer, 3)
     tracemalloc.start()

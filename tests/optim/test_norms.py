@@ -78,7 +78,7 @@ def test_non_finite_gradients(device, value):
 
 
 def test_norms_of_several_dtypes(device):
-    """Both kinds of f32 norms."""
+    """Gradients of f32 and of bf16 have one norm."""
     grads = gradients(device, "f32") + gradients(device, "bf16")
     np.testing.assert_allclose(device.values(optim.get_total_norm(grads)), norm_of(device, grads), rtol=1e-6)
 

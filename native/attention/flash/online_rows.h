@@ -37,7 +37,7 @@ BK_HD float wide_element(E x) {
         return static_cast<float>(widen(x));
 }
 
-// In lanes, so that the sum is vectorised on a CPU.
+// Lanes have partial sums, so that a CPU vectorises the sum.
 template <class T, class KV>
 BK_HD float dot_product(const T* q, const KV* k, int64_t d) {
     float lane[Team::kLanes] = {};

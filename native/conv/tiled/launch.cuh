@@ -160,7 +160,7 @@ struct ConvWorkspace {
     SplitKOf<T> split;
     size_t bytes = 0;
 
-    // For operands that are aligned; a null base measures.
+    // Workspace for operands that are aligned; a null base measures.
     static ConvWorkspace of(const ConvShape& s, ConvDirection direction, bool may_pack, void* base) {
         ConvWorkspace own;
         ConvGemm<T> p = conv_gemm<T>(s, direction, nullptr, nullptr, nullptr);

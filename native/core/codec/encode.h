@@ -70,7 +70,7 @@ BK_HD float extreme(const float (&x)[N]) {
     return found;
 }
 
-// How weights follow from the values without an importance matrix.
+// Weights that follow from the values without an importance matrix.
 enum class Weights { kSquare, kMagnitude, kSpread };
 
 // `twice_mean_square` is that of the block.

@@ -132,7 +132,7 @@ def same(a, b):
 
 
 def others(operands, own):
-    """For each operand the product of the others, where `own` is the whole product as stored."""
+    """The product of the other operands, for each; where `own` is the whole product as stored."""
     zero = operands == 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = np.where(zero, own, own / np.where(zero, 1, operands))

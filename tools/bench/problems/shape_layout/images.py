@@ -70,7 +70,7 @@ class Windows:
         return "" if np.allclose(got, expected, 1e-2, 2e-2) else f"dx differs by {np.abs(got - expected).max()}"
 
     def by_taps(self, matrix: Any, padded_images: Any) -> Any:
-        """For each tap of the kernel: its columns of the matrix, and its slice of the padded images."""
+        """Columns of the matrix, and the slice of the padded images, of each tap of the kernel."""
         split = matrix.reshape(self.batch, self.channels, self.kernel, self.kernel, self.side, self.side)
         within = [slice(k, k + self.step * (self.side - 1) + 1, self.step) for k in range(self.kernel)]
         for i, rows in enumerate(within):
