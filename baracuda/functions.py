@@ -315,11 +315,11 @@ _OF_ARGUMENTS = {
     **{("norm", name): _STATISTICS for name in ("mean", "rms", "norm")},
     ("loss", "x"): (
         "Operands have the shape of x, (N, C) of C classes, targets one element a row where they are classes, results "
-        "one a term, or rank 0."
+        "one a loss, or rank 0."
     ),
     ("loss", "anchor"): "anchor, positive and negative are (N, D).",
     ("loss", "log_probs"): "log_probs is (T, N, C), targets (N, S) or those of all samples in one axis, lengths (N,).",
-    ("loss", "dy"): "In the formula s is dy, of a mean dy over the number of terms.",
+    ("loss", "dy"): "In the formula s is dy, of a mean dy over the number of losses.",
 }
 _SHAPES = {
     "pointwise": "Arrays broadcast as in NumPy.",

@@ -157,17 +157,17 @@ class _AwqLayout(Descriptor):
     group_size: int
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         raise NotImplementedError
 
     @property
     def words(self) -> int:
-        return self.terms // 8
+        return self.k_elements // 8
 
     @property
     def zero_words(self) -> int:
         multiple = 128 // self.group_size
-        return -(-(self.terms // self.group_size) // (8 * multiple)) * multiple
+        return -(-(self.k_elements // self.group_size) // (8 * multiple)) * multiple
 
     @property
     def scale_columns(self) -> int:
@@ -192,7 +192,7 @@ class Int4AwqGemmDescriptor(_AwqLayout):
         return valid
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         return self.ic
 
 
@@ -205,7 +205,7 @@ class Int4AwqDequantizeDescriptor(_AwqLayout):
     group_size: int = descriptor.checked(lambda name, value: _group(name, value, (64, 128)), default=128)
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         return self.k
 
 

@@ -48,7 +48,7 @@ BK_HD f16 round_randomly(float x, uint32_t random, f16) {
     return narrow<f16>(math::copysign<float>(math::floor<float>(units) * 0x1p-24f, x));
 }
 
-// Random bits of an element: 16 of the block that eight neighbours share. Steps and tensors have streams of their own.
+// Random bits of an element: 16 of the block that eight adjacent elements share. Steps and tensors have streams of their own.
 struct RandomBits {
     uint64_t seed, stream;
 

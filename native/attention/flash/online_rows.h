@@ -101,7 +101,7 @@ private:
         team.sync();
     }
 
-    // exp(score - m) of a tile with the new m, and the factor that brings older sums to it.
+    // exp(score - m) of a tile with the new m, and the factor that rescales older sums to it.
     template <class Item>
     BK_HD void score_tile(const Team& team, OnlineScratch& s, const Item& item, int64_t j, int count) const {
         for (int e = team.rank; e < item.rows * count; e += team.size)

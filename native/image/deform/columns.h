@@ -8,7 +8,7 @@
 // above, has the value 0 and no gradient, and so has NaN.
 //
 // Gradient of the image: samples are sorted by the cell above and left of them, once for all channels of a group, by a stable
-// sort. Each cell then gathers the samples of its four neighbours in this order: no atomics, the same bits every time.
+// sort. Each cell then gathers the samples of its four adjacent cells in this order: no atomics, the same bits every time.
 // Gradients of offsets and mask are sums over the channels of a group, in order.
 #pragma once
 

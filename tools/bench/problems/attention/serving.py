@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.problems.attention.fused import check_forward, fastest, numbers, with_backends
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
@@ -144,7 +144,7 @@ def latent(name, batch, heads, keys, page, d=(576, 512)):
 
 def check_merge(problem):
     count = problem.bench.scalars["num_rows"]
-    for row in picks(problem, count, 4):
+    for row in sample_indices(problem, count, 4):
         at = np.arange(problem.bench.scalars["num_states"]) * count + row
         lse, values = problem.data.cells(problem.buffers["lse"], at), rows(problem, "values", at)
         w = np.exp(lse - lse.max())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.check import picks
+from tools.bench.check import sample_indices
 from tools.bench.problems.shape_layout.moves import DTYPES, check_of, peers, sizes_of
 from tools.bench.record import Bench, Operand
 
@@ -57,7 +57,7 @@ class Windows:
 
     def check_sums(self, problem: Any) -> str:
         dy, dx = problem.buffers["dy"], problem.buffers["dx"]
-        chosen = picks(problem, math.prod(self.image), 256)
+        chosen = sample_indices(problem, math.prod(self.image), 256)
         n, c, *at = np.unravel_index(chosen, self.image)
         expected = np.zeros(len(chosen))
         for k in range(self.kernel**2):
