@@ -432,7 +432,7 @@ _SHAPES = {
     "of x, or what out has there; put and put_add give one axis of size elements, 0 where no index points, or what out "
     "has there.",
     "gather_rows": "table is (rows, columns), index (n,), of u32.",
-    "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all, where "
+    "selection": "mask has the shape of the whole. The capacity is max_selected elements, by default all, where "
     "NumPy's arrays have those that there are; how many these are is known on the device alone, and 0 is behind the "
     "last one, or what out has there.",
     "masked_scatter": "The result has the shape of mask, and 0 where it takes no element; given as out it keeps what "
@@ -446,7 +446,7 @@ _SHAPES = {
     "quantile": "q is f64, of any shape, which precedes that of the result. axis is one, a tuple of them, or None for "
     "all; keepdims leaves them in the result, of extent 1.",
     "quantile_backward": "Shapes are those of quantile and its results.",
-    "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
+    "nonzero": "coordinates is (max_nz, rank), by default with a capacity of all elements, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",

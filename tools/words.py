@@ -40,6 +40,8 @@ WORDS = {
     "mover|movers": "copy kernel",
     "place|places": "index, offset, coordinate, slot, position",
     "wholes": "dense chunks",
+    "terms": "K elements, summands; losses (of rows or elements)",
+    "room": "capacity, workspace",
     "anew": "again; launder (hide a value from the optimiser)",
 }
 # Words of C++ and of op tables only; elsewhere they are lines of text.

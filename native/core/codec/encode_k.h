@@ -19,7 +19,7 @@ struct FittedSubBlocks {
     }
 };
 
-// --- Scales and minima, of `kSubBlocks` sub-blocks, up to `kMost` ----------------------------------------------------
+// --- Scales and minima, of `kSubBlocks` sub-blocks, up to `kMost` -----------------------------------------------------
 
 struct AffineSteps {
     int codes, first, last;  // the largest code; candidates of affine_fit
