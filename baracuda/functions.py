@@ -446,7 +446,7 @@ _SHAPES = {
     "quantile": "q is f64, of any shape, which precedes that of the result. axis is one, a tuple of them, or None for "
     "all; keepdims leaves them in the result, of extent 1.",
     "quantile_backward": "Shapes are those of quantile and its results.",
-    "nonzero": "coordinates is (max_nz, rank), by default with a capacity of all elements, where NumPy's arrays have those "
+    "nonzero": "coordinates is (max_nz, rank), of a capacity for all by default, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
