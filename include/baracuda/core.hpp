@@ -170,7 +170,7 @@ private:
     stream on_;
 };
 
-// Stream and workspace of a call. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
+// Options of a call. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
 struct launch {
     baracuda::stream stream = {};
     workspace* scratch = nullptr;
