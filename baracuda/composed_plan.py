@@ -29,7 +29,7 @@ class ComposedPlan:
         cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
         library: Library | None = None, backend: str | None = None,
     ) -> Any:  # fmt: skip
-        """Like Plan.select."""
+        """Selects as Plan.select does."""
         with naming(cls.__name__):
             stream_handle(stream)
             if type(descriptor) is not cls.descriptor_type:

@@ -102,7 +102,7 @@ class UnknownStatusError(BaracudaError, RuntimeError):
 
 
 class CheckError(BaracudaError, ValueError):
-    """In the checking mode: the element of `operand` at `position` has a `value` that it must not have."""
+    """Raised by the checking mode: the element of `operand` at `position` has a `value` that it must not have."""
 
     default_status = Status.INVALID_PROBLEM
 

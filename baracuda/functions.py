@@ -315,11 +315,11 @@ _OF_ARGUMENTS = {
     **{("norm", name): _STATISTICS for name in ("mean", "rms", "norm")},
     ("loss", "x"): (
         "Operands have the shape of x, (N, C) of C classes, targets one element a row where they are classes, results "
-        "one a term, or rank 0."
+        "one a loss, or rank 0."
     ),
     ("loss", "anchor"): "anchor, positive and negative are (N, D).",
     ("loss", "log_probs"): "log_probs is (T, N, C), targets (N, S) or those of all samples in one axis, lengths (N,).",
-    ("loss", "dy"): "In the formula s is dy, of a mean dy over the number of terms.",
+    ("loss", "dy"): "In the formula s is dy, of a mean dy over the number of losses.",
 }
 _SHAPES = {
     "pointwise": "Arrays broadcast as in NumPy.",
@@ -432,7 +432,7 @@ _SHAPES = {
     "of x, or what out has there; put and put_add give one axis of size elements, 0 where no index points, or what out "
     "has there.",
     "gather_rows": "table is (rows, columns), index (n,), of u32.",
-    "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all, where "
+    "selection": "mask has the shape of the whole. The capacity is max_selected elements, by default all, where "
     "NumPy's arrays have those that there are; how many these are is known on the device alone, and 0 is behind the "
     "last one, or what out has there.",
     "masked_scatter": "The result has the shape of mask, and 0 where it takes no element; given as out it keeps what "
@@ -446,7 +446,7 @@ _SHAPES = {
     "quantile": "q is f64, of any shape, which precedes that of the result. axis is one, a tuple of them, or None for "
     "all; keepdims leaves them in the result, of extent 1.",
     "quantile_backward": "Shapes are those of quantile and its results.",
-    "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
+    "nonzero": "coordinates is (max_nz, rank), of a capacity for all by default, where NumPy's arrays have those "
     "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
     "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",

@@ -32,7 +32,7 @@ _UNORDERED = frozenset(("attention", "image", "indexing", "scan", "segment"))
 
 
 def batch_invariance(family: str, claim: str, backend: str) -> str:
-    """What is promised of a row of the op table, whose own claim is "yes", "no" or "preference"."""
+    """The promise for a row of the op table, whose own claim is "yes", "no" or "preference"."""
     is_broken = family in _UNORDERED or (family in _ORDERED_ON_THE_CPU and backend != "cpu")
     return "no" if claim == "yes" and is_broken else claim
 

@@ -381,7 +381,7 @@ class SortKind(IntEnum):
 
 
 class QuantileInterpolation(IntEnum):
-    """What lies between the elements of two ranks."""
+    """The value between the elements of two ranks."""
 
     LINEAR = 0
     LOWER = 1

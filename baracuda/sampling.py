@@ -77,7 +77,7 @@ class PerRowSamplingDescriptor(Descriptor):
 
 
 class PerRowSamplingPlan(_SamplingPlan):
-    """As TopKTopPSamplingPlan, with arrays of the numbers that the kind has."""
+    """TopKTopPSamplingPlan with an array for each limit that the kind has."""
 
     __slots__ = ()
     op = "flashinfer_{kind}_sampling_{T}_arr"
@@ -220,7 +220,7 @@ class SampleTokensPlan(_SamplingPlan):
 
 @dataclasses.dataclass(frozen=True)
 class FilterTokensDescriptor(_FilterDescriptor):
-    """As SampleTokensDescriptor; with normalize the results are probabilities."""
+    """Fields of SampleTokensDescriptor; with normalize the results are probabilities."""
 
     normalize: bool = descriptor.flag()
 
@@ -273,7 +273,7 @@ class SpeculativeSampleDescriptor(Descriptor):
 
 
 class SpeculativeSamplePlan(_SamplingPlan):
-    """As SpeculativeSamplingPlan, with a count that is overwritten, seeds for each row, and block verification."""
+    """SpeculativeSamplingPlan with a count that is overwritten, seeds for each row, and block verification."""
 
     __slots__ = ()
     op = "speculative_sample_{T}"

@@ -63,13 +63,13 @@ class SegmentMinPlan(_SegmentPlan):
 
 
 class SegmentMaxOrZeroPlan(_SegmentPlan):
-    """Like SegmentMaxPlan; empty segments give 0."""
+    """SegmentMaxPlan; but empty segments give 0."""
 
     __slots__ = ()
 
 
 class SegmentMinOrZeroPlan(_SegmentPlan):
-    """Like SegmentMinPlan; empty segments give 0."""
+    """SegmentMinPlan; but empty segments give 0."""
 
     __slots__ = ()
 

@@ -134,8 +134,8 @@ class TensorRef(_Slots):
         return self._part(*views.indexed(self.shape, self.strides, key))
 
     def reshape(self, *shape: int | Sequence[int]) -> TensorRef:
-        """The same elements in row-major order with other extents, one of which may be -1. InvalidProblemError where
-        that is no view of this memory.
+        """A view of the elements in row-major order with other extents, one of which may be -1. InvalidProblemError if
+        this memory has no such view.
         """
         wanted: Any = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
         return self._part(0, *views.reshaped(self.shape, self.strides, wanted))
@@ -151,8 +151,8 @@ class TensorRef(_Slots):
         return self.transpose()
 
     def view(self, dtype: object) -> TensorRef:
-        """The same bytes as elements of another dtype. The last extent changes with the element's size, so the last
-        axis must then be contiguous, and its bytes a whole number of elements.
+        """A view of the bytes as elements of another dtype. The last extent changes with the element's size, so the
+        last axis must then be contiguous, and its bytes a whole number of elements.
         """
         element = as_element(dtype, "TensorRef.view: dtype")
         bits, wanted = self.dtype.bits, element.bits
@@ -190,7 +190,7 @@ class TensorRef(_Slots):
 
     @property
     def _keeper(self) -> object:
-        """What keeps the memory alive; a chain of views keeps one object."""
+        """The object that keeps the memory alive; a chain of views keeps one object."""
         return self if self.owner is None else self.owner
 
     @property

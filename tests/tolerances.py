@@ -100,7 +100,7 @@ def pointwise(e, f):
 
 @bound
 def rounded(e, f):
-    """As pointwise; integers are what a value within the bound, in f32, is rounded to."""
+    """The bound of pointwise; an integer is a value within the bound, rounded from f32."""
     return pointwise(e, f)
 
 

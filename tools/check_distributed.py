@@ -290,7 +290,7 @@ def expect(kind, call):
 
 
 def of_rank(names):
-    """What a started process does."""
+    """The work of a started process."""
     is_fault = names[0] in FAULTS
     comm = bk.distributed.init(timeout=5.0 if is_fault else FIRST_TIMEOUT)
     status = 0

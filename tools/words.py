@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks identifiers and comments against a word list (CONTRIBUTING.md, "Words").
+"""Checks identifiers and comments against a word list, and the first words of comments (CONTRIBUTING.md, "Words").
 
 usage: words.py [PATH...]
 
@@ -40,6 +40,8 @@ WORDS = {
     "mover|movers": "copy kernel",
     "place|places": "index, offset, coordinate, slot, position",
     "wholes": "dense chunks",
+    "terms": "K elements, summands; losses (of rows or elements)",
+    "room": "capacity, workspace",
     "anew": "again; launder (hide a value from the optimiser)",
 }
 # Words of C++ and of op tables only; elsewhere they are lines of text.
@@ -73,6 +75,11 @@ def pattern(words: dict[str, str]) -> re.Pattern[str]:
 
 SAY = {word: say for words, say in (WORDS | CPP_WORDS).items() for word in words.split("|")}
 PATTERN, CPP_PATTERN = pattern(WORDS), pattern(WORDS | CPP_WORDS)
+# First words of fragments, which leave their subject to the reader: of comments, docstrings and sentences of tables.
+FRAGMENT = re.compile(
+    r'(?:(?://|#)\S* |(?:doc|about) *= |r?""")(Of|As|Where|By|All but|What|The same|How|Which|That of|Like)\b'
+)
+COMMENT = re.compile(r"//|#")
 PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 CPP_TOKEN = re.compile(
     r"(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)"
@@ -105,7 +112,17 @@ def check(path: str, text: str) -> list[Finding]:
             word = " ".join((m["word"] or "").lower().split())
             if word and word not in allowed:
                 found.add(Finding(line + sentence.count("\n", 0, m.start()), word, SAY[word]))
-    return sorted(found)
+    return sorted(found | fragments(text))
+
+
+def fragments(text: str) -> set[Finding]:
+    found = set()
+    is_inside = False  # of a comment block
+    for number, line in enumerate(text.splitlines(), 1):
+        if (m := FRAGMENT.match(line.strip())) and not is_inside:
+            found.add(Finding(number, m[1], "begin with the subject"))
+        is_inside = bool(COMMENT.match(line.strip()))
+    return found
 
 
 def words_of(name: str) -> str:

@@ -158,7 +158,7 @@ class _NumPy(Framework):
 
 
 class _SafeNumPy(_NumPy):
-    """For interpreters whose object header differs, such as a debug build of Python."""
+    """NumPy in interpreters whose object header differs, such as a debug build of Python."""
 
     address = "cast(VOID, {0}.ctypes.data)"
 

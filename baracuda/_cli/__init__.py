@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `python -m baracuda` prints: descriptions of ops, and measurements beside other libraries."""
+"""Output of `python -m baracuda`: descriptions of ops, and measurements beside other libraries."""

@@ -28,7 +28,7 @@ Padding = int | str | Sequence[int] | Sequence[Sequence[int]]
 
 
 class Arrays(Protocol):
-    """What a framework does in its own way."""
+    """Operations that each framework does in its own way."""
 
     def call(self, name: str, *arrays: Any, **numbers: Any) -> Any:
         """Call a function by its name."""

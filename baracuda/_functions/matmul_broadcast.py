@@ -58,7 +58,7 @@ def _gradients(same_batch: Callable[..., Any], dy: Any, a: Any, b: Any, needs: A
     matrix_b = shape_b if len(shape_b) > 1 else (*shape_b, 1)
     if matrix_a[-1] != matrix_b[-2]:
         raise InvalidProblemError(
-            f"a has shape {shape_a} and b {shape_b}: the sums have {matrix_a[-1]} and {matrix_b[-2]} terms"
+            f"a has shape {shape_a} and b {shape_b}: the sums have {matrix_a[-1]} and {matrix_b[-2]} summands"
         )
     batch, rows, columns = batch_of(matrix_a, matrix_b), matrix_a[-2:-1], matrix_b[-1:]
     check_shape("dy", tuple(dy.shape), (*batch, *rows[: len(shape_a) - 1], *columns[: len(shape_b) - 1]))

@@ -37,7 +37,7 @@ CALLED = (
 
 
 class Arrays(Protocol):
-    """What a framework does in its own way."""
+    """Operations that each framework does in its own way."""
 
     def call(self, name: str, *arrays: Any, **numbers: Any) -> Any:
         """Call a function by its name."""
@@ -88,7 +88,7 @@ class QuantizeCalls:
         return self._as(zero_point, "zero_point", ElementKind.I32)
 
     def _scope(self, x: Sequence[int], scale: Sequence[int], axis: Any, group_size: Any) -> tuple[str, dict[str, Any]]:
-        """What shares a scale, and the numbers that say so."""
+        """The scope of a scale, and the arguments that select it."""
         if axis is not None:
             return "channel", {"axis": axis}
         if len(scale) < 2 and math.prod(scale) == 1:

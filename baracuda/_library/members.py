@@ -53,7 +53,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
     },
     "ScalingKind": {
         "TENSOR": "a matrix", "ROWS": "a row of A, a column of B",
-        "BLOCKS": "128 terms: of a row of A, of 128 columns of B",
+        "BLOCKS": "128 K elements: of a row of A, of 128 columns of B",
     },
     "RotaryPairing": {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
@@ -163,7 +163,7 @@ DESCRIPTIONS: dict[str, dict[str, str]] = {
         "REPLICATE": "the element at the border", "CIRCULAR": "the array again from its other end",
     },
     "EmbeddingBagMode": {"SUM": "the sum of a bag's rows", "MEAN": "the mean of a bag's rows"},
-    "LossReduction": {"NONE": "the terms are kept", "MEAN": "the mean of the terms", "SUM": "the sum of the terms"},
+    "LossReduction": {"NONE": "all losses", "MEAN": "the mean of the losses", "SUM": "the sum of the losses"},
     "CrossEntropyTargetKind": {
         "CLASS_INDEX": "the number of the class", "SOFT_PROB": "a probability for each class",
     },

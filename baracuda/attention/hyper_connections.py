@@ -18,7 +18,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class HyperConnectionDescriptor(Descriptor):
-    """At most 31 streams; eps in (0, 1)."""
+    """Hyper-connections of at most 31 streams; eps is in (0, 1)."""
 
     batch: int = descriptor.extent()
     hidden_dim: int = descriptor.extent()

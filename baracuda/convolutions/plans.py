@@ -27,7 +27,7 @@ D = TypeVar("D", bound="_ConvDescriptor")
 
 @dataclasses.dataclass(frozen=True)
 class _ConvDescriptor(Descriptor):
-    """What descriptors of all ranks share. Fields have C's names; extents of the output follow from the others."""
+    """Fields common to descriptors of all ranks. They have C's names; extents of the output follow from the others."""
 
     batch: int = descriptor.extent()
     c_in: int = descriptor.extent()

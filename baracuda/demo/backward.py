@@ -50,7 +50,7 @@ class Backward:
         self.loss = None if p.ranks.divides_matrices else Loss(p, b.batch * b.length, bk.LossReduction.MEAN)
 
     def run(self, tokens: bk.TensorRef, targets: bk.TensorRef, loss: bk.TensorRef, dropout: Dropout) -> None:
-        """After `forward` of the tokens: the mean loss, and gradients of the parameters."""
+        """Computes the mean loss and the gradients of the parameters, after `forward` of the tokens."""
         p, b, values, gradients = self.p, self.b, self.p.values, self.p.gradients
         p.ranks.open_gradients(0)
         if self.loss is None:

@@ -111,7 +111,7 @@ def _states(trainer: Trainer) -> Iterator[tuple[Part, dict[str, Any]]]:
 
 
 def _ranges(trainer: Trainer) -> Iterator[sharded.Range]:
-    """What this rank writes: of equal copies one does."""
+    """The ranges that this rank writes: one rank writes those of equal copies."""
     p, mesh = trainer.p, trainer.p.ranks.mesh
     assert mesh is not None
     shapes = p.config.shapes()

@@ -28,7 +28,7 @@ class Corpus:
 
 
 def read_corpus(train_bytes: int, held_out_bytes: int) -> Corpus:
-    """At least so many bytes in whole files of both parts, or all there are of the first."""
+    """Whole files of at least so many bytes for both parts, or all there are for the first."""
     root = pathlib.Path(sysconfig.get_paths()["stdlib"])
     names = {path.relative_to(root).as_posix(): path for path in _sources(root)}
     held_out: list[bytes] = []

@@ -20,8 +20,8 @@ BALANCE_RATE = 1e-3
 
 
 class ExpertBuffers:
-    """What the forward of a layer leaves for its backward. A row is a token in one of its experts; rows are in the
-    order of experts.
+    """Buffers that the forward of a layer fills for its backward. A row is a token in one of its experts; rows are in
+    the order of experts.
     """
 
     def __init__(self, p: Parameters, tokens: int) -> None:

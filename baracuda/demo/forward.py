@@ -25,7 +25,7 @@ EPS = 1e-6  # of the norms
 
 
 class LayerBuffers:
-    """What the forward of a layer leaves for its backward."""
+    """Buffers that the forward of a layer fills for its backward."""
 
     def __init__(self, p: Parameters, batch: int, length: int) -> None:
         c, tokens = p.config, batch * length

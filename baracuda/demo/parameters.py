@@ -58,7 +58,7 @@ class Config:
         return {f"layers.{layer}.balance": (self.experts,) for layer in range(self.layers) if self.experts}
 
     def splits(self) -> dict[str, Split]:
-        """How the parameters are divided among the ranks of a tensor group."""
+        """The division of the parameters among the ranks of a tensor group."""
         axes = {"embedding": 0, "q": 0, "k": 0, "v": 0, "o": 1, "up": 0, "down": 1}
         names = {name: name.rpartition(".")[2] for name in self.shapes()}
         return {name: Split(axes.get(last), 2 if last == "up" else 1) for name, last in names.items()}

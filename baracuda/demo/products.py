@@ -30,7 +30,7 @@ class Products:
 
 
 class Fp8Products(Products):
-    """By a recipe of baracuda.fp8, with scales of their own for each matrix."""
+    """Products by a recipe of baracuda.fp8, with scales for each matrix."""
 
     def __init__(self, recipe: str, library: bk.Library) -> None:
         self.recipe, self.library = recipe, library

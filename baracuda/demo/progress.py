@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a training is: a bar on a terminal, some lines elsewhere."""
+"""Progress of a training: a bar on a terminal, some lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Progress:
         self.start += seconds
 
     def update(self, done: int, loss: float) -> None:
-        """After `done` steps in all."""
+        """Shows the progress after `done` steps in all."""
         now = time.perf_counter()
         rate = (done - self.first) / (now - self.start)
         remaining = (self.steps - done) / rate

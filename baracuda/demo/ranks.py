@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a training do for one another within the forward and the backward: nothing, if there is one.
+"""Communication of the ranks of a training within the forward and the backward: none, if there is one rank.
 
 Units of parameters are the embedding with the last norm, 0, and the layers, from 1 on.
 """
@@ -63,7 +63,7 @@ class Alone:
         """The optimiser has made a step: every rank needs the new values."""
 
     def split(self, name: str) -> Split:
-        """How a parameter is divided among the ranks of a tensor group."""
+        """The division of a parameter among the ranks of a tensor group."""
         return Split()
 
     def take(self, name: str, values: Array) -> Array:

@@ -27,7 +27,7 @@ OPTIMIZERS = ("adamw", "muon")
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """How to train: `accumulate` batches a step, each of `batch` texts of `length` tokens."""
+    """Schedule of a training: `accumulate` batches a step, each of `batch` texts of `length` tokens."""
 
     steps: int
     batch: int
@@ -57,7 +57,7 @@ class Schedule:
 
 
 class Share:
-    """What a rank computes of each batch: texts from `first` on, and of these the tokens at some positions."""
+    """The part of each batch that a rank computes: texts from `first` on, and of these the tokens at some positions."""
 
     def __init__(self, schedule: Schedule, ranks: Alone) -> None:
         mesh = ranks.mesh

@@ -177,13 +177,13 @@ class Communicator:
         return self._call("all_to_all", prepare, own=("sent", "received"), verdict=_compare_counts)
 
     def exchange_counts(self, counts: Sequence[int]) -> tuple[int, ...]:
-        """For counts[r] of this rank for rank r: those of all ranks for this one. They are Python numbers."""
+        """The counts of all ranks for this one, given counts[r] of this rank for rank r. They are Python numbers."""
         sent = self._guarded("exchange_counts", lambda: counts_of("counts", counts, sum(counts), self.size))
         records = self._agree("exchange_counts", {"counts": list(sent)}, own=("counts",))
         return tuple(int(each["counts"][self.rank]) for each in records)
 
     def all_gather_objects(self, value: Any) -> list[Any]:
-        """What each rank gives, by way of JSON: small numbers, texts and lists of the host, without the device."""
+        """The values of all ranks, by way of JSON: small numbers, texts and lists of the host, without the device."""
         return [each["value"] for each in self._agree("all_gather_objects", {"value": value}, own=("value",))]
 
     def broadcast(self, x: Any, root: int = 0, *, stream: object = None) -> Any:
@@ -287,7 +287,7 @@ class Communicator:
         return out
 
     def send_and_receive(self, send: Any, to: int, receive: Any, source: int, stream: object = None) -> None:
-        """Both at once, as in a ring."""
+        """Sends and receives at once, as in a ring."""
         self.transfer([(send, to)], [(receive, source)], stream=stream)
 
     def transfer(
@@ -392,7 +392,7 @@ def _facts(operand: Operand) -> Record:
 
 
 def _compare_counts(what: str, records: list[Record]) -> None:
-    """What rank r sends to rank s is what s receives from r; the same verdict on every rank."""
+    """Raises unless s receives from r what r sends to s; the verdict is the same on every rank."""
     for source, theirs in enumerate(records):
         for to, own in enumerate(records):
             sent, received = theirs["sent"][to], own["received"][source]

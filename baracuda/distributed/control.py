@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the ranks of a group agree on a call before they send anything: a record of each rank goes to all of them.
+"""Agreement of the ranks of a group on a call before they send anything: a record of each rank goes to all.
 
 On one host the records go through shared memory, in microseconds; between hosts through the store of the rendezvous.
 """
@@ -52,7 +52,7 @@ class SegmentControl:
 
 
 class StoreControl:
-    """By the store: `prefix` names the group. An error reaches the others when they next wait."""
+    """Control through the store: `prefix` names the group. An error reaches the others when they next wait."""
 
     def __init__(self, store: Store, prefix: str, rank: int, size: int, timeout: float) -> None:
         self.store, self.prefix, self.rank, self.size, self.timeout = store, prefix, rank, size, timeout
@@ -131,7 +131,7 @@ def _encoded(record: Record) -> bytes:
 
 
 def host_name() -> str:
-    """The same for processes that share memory: of one kernel, and of one namespace of process ids."""
+    """A name that processes share if they share memory: one kernel, and one namespace of process ids."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return f"{socket.gethostname()} {file.read().strip()} {os.readlink('/proc/self/ns/pid')}"

@@ -61,14 +61,14 @@ class Model:
 
     @property
     def operations(self) -> float:
-        """Of a step."""
+        """Floating-point operations of a step."""
         per_token = 6 * self.parameters + 6 * self.layers * self.length * self.width
         return float(per_token) * self.batch * self.length
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What one GPU reaches, and its links. Rates are of operations and of bytes a second."""
+    """Rates that one GPU and its links reach, in operations and in bytes a second."""
 
     rate: float  # of a whole training step on one GPU
     memory: float  # bytes
@@ -81,7 +81,7 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of a step in a layout: seconds, bytes that a rank sends in each group, and bytes that it needs."""
+    """Cost of a step in a layout: seconds, bytes that a rank sends in each group, and bytes that it needs."""
 
     layout: Layout
     seconds: float

@@ -24,7 +24,7 @@ DEFAULT_TIMEOUT = 300.0  # seconds
 
 @dataclasses.dataclass(frozen=True)
 class World:
-    """What a process knows of the group before it meets the others. `rendezvous` is "tcp://host:port" or
+    """Description of the group before its processes connect. `rendezvous` is "tcp://host:port" or
     "file:///folder"; one rank needs none.
     """
 

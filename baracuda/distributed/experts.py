@@ -25,7 +25,7 @@ from baracuda.tensor import tensor
 
 @dataclasses.dataclass(frozen=True)
 class Dispatch:
-    """Where rows go. `offsets` of this rank's experts are groups of grouped_linear."""
+    """Ranks and experts that rows go to. `offsets` of this rank's experts are groups of grouped_linear."""
 
     comm: Communicator
     order: Any  # of moe_sort, over all experts
@@ -80,7 +80,7 @@ def plan_dispatch(comm: Communicator, ids: Any, experts: int) -> Dispatch:
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What the forward of a layer leaves for its backward."""
+    """Arrays that the forward of a layer saves for its backward."""
 
     dispatch: Dispatch
     ids: Any

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How many ranks share what.
+    """Numbers of ranks along the axes of the mesh.
 
     data     copies of the model, each with texts of its own
     context  ranks among which the tokens of a text are divided (ring attention)

@@ -119,7 +119,7 @@ class _Part(NamedTuple):
 
 @dataclasses.dataclass
 class _Ring:
-    """What the steps of forward and backward have in common."""
+    """State common to the steps of forward and backward."""
 
     comm: Communicator
     layout: str

@@ -87,7 +87,7 @@ def vocabulary_parallel_cross_entropy(
 
 
 def _statistics(comm: Communicator, logits: Any, own: Any) -> tuple[Any, Any]:
-    """For each row the logarithm of the sum of exponentials over the whole vocabulary, and the logit of its target."""
+    """The logarithm of the sum of exponentials over the whole vocabulary, and the logit of the target, of each row."""
     rows = logits.shape[0]
     both = empty_like(logits, (2, rows), tensor(logits, "logits").dtype)
     functions.logsumexp(logits, axis=-1, out=both[0])

@@ -48,7 +48,7 @@ class Fragment:
 
 
 class _Unit:
-    """Where the parameters of a unit lie, and its buffers."""
+    """Offsets of the parameters of a unit, and its buffers."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], size: int) -> None:
         self.shapes, self.offsets, at = dict(shapes), {}, 0
@@ -157,7 +157,7 @@ class ShardedParameters:
     # --- a step of the optimiser ---
 
     def fragments(self) -> list[Fragment]:
-        """What this rank updates: in stage 0 every parameter, else its range of each unit."""
+        """The elements that this rank updates: in stage 0 every parameter, else its range of each unit."""
         found = []
         for unit in self.units:
             begin = 0 if self.stage == 0 else unit.share * self.comm.rank
@@ -172,7 +172,7 @@ class ShardedParameters:
         return found
 
     def updated(self) -> None:
-        """After a step: everybody gets the new values, and gradients of the others' ranges are cleared."""
+        """Sends the new values to all ranks after a step, and clears the gradients of the others' ranges."""
         for unit in self.units:
             if self.stage in (1, 2) and self.comm.size > 1:
                 self.comm.all_gather(unit.own_values, counts=[unit.share] * self.comm.size, out=unit.values)

@@ -37,7 +37,7 @@ class AffineDescriptor(ShapedDescriptor):
 
 
 class AffinePlan(Plan):
-    """In place if x is None."""
+    """Affine map, in place if x is None."""
 
     __slots__ = ()
     op = "affine_{T}"

@@ -25,14 +25,14 @@ _PACKED = (ElementKind.S4, ElementKind.U4)
 
 @dataclasses.dataclass(frozen=True)
 class CastDescriptor(ShapedDescriptor):
-    """From element to output_element; shape is a number for rank 1."""
+    """Cast from element to output_element; shape is a number for rank 1."""
 
     shape: tuple[int, ...] = descriptor.shape_or_numel()
     output_element: ElementKind = descriptor.checked(lambda name, value: as_element(value, name))
 
 
 class CastSubByteDescriptor(CastDescriptor):
-    """From or to a 4-bit type, then of an even number of elements; or any pair that CastPlan takes."""
+    """Cast from or to a 4-bit type, then of an even number of elements; or of any pair that CastPlan takes."""
 
     @property
     def is_packed(self) -> bool:

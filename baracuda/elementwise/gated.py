@@ -29,7 +29,7 @@ class GatedActivationDescriptor(ShapedDescriptor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of y: input_shape with half the extent along split_dim."""
+        """The shape of y: input_shape with half the extent along split_dim."""
         axis = self.split_dim
         return (*self.input_shape[:axis], self.input_shape[axis] // 2, *self.input_shape[axis + 1 :])
 

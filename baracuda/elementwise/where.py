@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where: y = a where cond is not 0, else b; bits are copied.
+"""Selection: y = a where cond is not 0, else b; bits are copied.
 
 Operands have any strides; inputs broadcast along axes of extent 1, and a gradient is summed along them. y may be a or
 b, and cond if elements have one size. One of da, db may be dy, unless it is summed; one may be None.

@@ -7,7 +7,7 @@ from baracuda._enumeration import IntEnum
 
 
 class ExpertScoring(IntEnum):
-    """How scores of experts follow from logits."""
+    """Functions that give experts their scores from logits."""
 
     SOFTMAX = 0
     SIGMOID = 1

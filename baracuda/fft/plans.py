@@ -33,7 +33,7 @@ def _dims(name: str, value: object) -> tuple[int, ...]:
 
 
 class _Transform(Descriptor):
-    """What C takes, from the lengths behind a batch. Real numbers are on one side of the last axis."""
+    """Arguments of C, from the lengths behind a batch. Real numbers are on one side of the last axis."""
 
     is_inverse = False
     has_half: ClassVar[bool] = False
@@ -237,7 +237,7 @@ class FftShiftNdDescriptor(ShapedDescriptor):
 
     @property
     def shift_amt(self) -> tuple[int, ...]:
-        """Of each axis, the index of x from which element 0 comes."""
+        """The index of x from which element 0 comes, for each axis."""
         along = {axis % self.rank for axis in self.axes}
         offsets = [extent // 2 if self.inverse else extent - extent // 2 for extent in self.shape]
         return tuple([offset if axis in along else 0 for axis, offset in enumerate(offsets)])

@@ -43,7 +43,7 @@ class Codes:
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """Of a forward: the shape and dtype of x, and the operands of the backward's products."""
+    """State of a forward: the shape and dtype of x, and the operands of the backward's products."""
 
     shape: tuple[int, ...]
     dtype: ElementKind
@@ -108,7 +108,7 @@ class Linear:
         return reshaped(dx, saved.shape), dweight
 
     def update(self) -> None:
-        """After a step: scales from the histories. Nothing in the other recipes."""
+        """Sets scales from the histories after a step. The other recipes have none."""
         for recipe in self.recipes.values():
             recipe.update_after_pass()
 

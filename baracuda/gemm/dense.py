@@ -472,7 +472,7 @@ class IntGemmPlan(_LayoutPlan):
 
 
 class BatchedGemmPlan(_GemmPlanBase):
-    """Like GemmPlan; all matrices of the batch share biases and scales."""
+    """GemmPlan of a batch; all matrices of the batch share biases and scales."""
 
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
@@ -501,7 +501,7 @@ class _DensePlan(_GemmPlanBase):
 
 
 class DenseGemmPlan(_DensePlan):
-    """Like BatchedGemmPlan; epilogues need floats of 16 bits or more."""
+    """Products of BatchedGemmPlan; epilogues need floats of 16 bits or more."""
 
     __slots__ = ()
     op = "gemm_dense_{T}"

@@ -157,17 +157,17 @@ class _AwqLayout(Descriptor):
     group_size: int
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         raise NotImplementedError
 
     @property
     def words(self) -> int:
-        return self.terms // 8
+        return self.k_elements // 8
 
     @property
     def zero_words(self) -> int:
         multiple = 128 // self.group_size
-        return -(-(self.terms // self.group_size) // (8 * multiple)) * multiple
+        return -(-(self.k_elements // self.group_size) // (8 * multiple)) * multiple
 
     @property
     def scale_columns(self) -> int:
@@ -192,7 +192,7 @@ class Int4AwqGemmDescriptor(_AwqLayout):
         return valid
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         return self.ic
 
 
@@ -205,7 +205,7 @@ class Int4AwqDequantizeDescriptor(_AwqLayout):
     group_size: int = descriptor.checked(lambda name, value: _group(name, value, (64, 128)), default=128)
 
     @property
-    def terms(self) -> int:
+    def k_elements(self) -> int:
         return self.k
 
 
@@ -297,7 +297,7 @@ class GemmSparse24Plan(_GemmPlanBase):
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
     def _backend(self) -> BackendKind:
-        """That of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
+        """The backend of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
         if self.library.backend != "cuda" or not self.workspace_size:
             return BackendKind.BESPOKE
         valid = self.descriptor

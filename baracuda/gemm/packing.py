@@ -117,7 +117,7 @@ def _awq_groups(k: int, group_size: int) -> tuple[int, int]:
 
 
 def _marlin_scales(scales: Any, group_size: int) -> Any:
-    """In Marlin's order, or from it: each is the other's inverse."""
+    """Scales in Marlin's order, or from it: each is the other's inverse."""
     rows, n = scales.shape
     if group_size == -1:
         return _axes(scales.reshape(rows, n // 32, 4, 4, 2), (0, 1, 3, 2, 4)).reshape(rows, n)

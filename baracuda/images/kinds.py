@@ -47,7 +47,7 @@ class ImageKind(IntEnum):
 
 
 class ColorConversion(IntEnum):
-    """From one colour space to another: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
+    """Conversions between colour spaces: ycc601 and ycc709 are Y'CbCr of ITU-R BT.601 and BT.709 in full range."""
 
     RGB_TO_BGR = 0
     RGB_TO_GRAY = 1
@@ -83,7 +83,7 @@ class SampleMode(IntEnum):
 
 
 class SamplePadding(IntEnum):
-    """What grid_sample reads outside of an image."""
+    """Values that grid_sample reads outside of an image."""
 
     ZEROS = 0
     BORDER = 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of linear algebra need of a framework, and that of arrays of any framework."""
+"""Operations of a framework that linear algebra needs, and those of arrays of any framework."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 
 class Arrays(Protocol):
-    """What a framework does in its own way."""
+    """Operations that each framework does in its own way."""
 
     @property
     def functions(self) -> ModuleType:

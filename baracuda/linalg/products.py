@@ -20,7 +20,7 @@ _MOST_POWER = 2**31 - 1
 
 
 def _splits(extents: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to split each part of a chain of matrices: Cormen et al., Introduction to Algorithms, 14.2."""
+    """The split of each range of a chain of matrices: Cormen et al., Introduction to Algorithms, 14.2."""
     count = len(extents) - 1
     cost = {(k, k): 0 for k in range(count)}
     split: dict[tuple[int, int], int] = {}

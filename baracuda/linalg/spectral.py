@@ -155,7 +155,7 @@ class Spectra(LinalgCalls):
         return PinvInfo(*self.functions.linalg_pinv(a, atol=atol, rtol=rtol))
 
     def matrix_rank(self, a: Array, /, rtol: float | None = None, *, atol: float | None = None) -> Array:
-        """How many singular values of matrices (..., m, n) are above max(atol, rtol s[0]), as i32; rtol is max(m, n)
+        """The number of singular values of matrices (..., m, n) above max(atol, rtol s[0]), as i32; rtol is max(m, n)
         eps unless one of both is given. 0 for a matrix with NaN.
         """
         rtol, atol = _tolerance(rtol, atol)

@@ -96,7 +96,7 @@ def pinv(x: Array, /, *, rtol: Any = None) -> Array:
 
 
 def matrix_rank(x: Array, /, *, rtol: Any = None) -> Array:
-    """How many singular values are above rtol times the largest one, as int64; rtol is a number, max(m, n) eps by
+    """The number of singular values above rtol times the largest one, as int64; rtol is a number, max(m, n) eps by
     default.
     """
     return bk.cast(linalg.matrix_rank(x, rtol), "i64")

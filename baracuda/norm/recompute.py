@@ -30,7 +30,7 @@ class RMSNormRecomputeBackwardDescriptor(RowsDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class GroupNormRecomputeBackwardDescriptor(ChannelNormDescriptor):
-    """With as many groups as channels it is the gradient of instance norm."""
+    """It is the gradient of instance norm with as many groups as channels."""
 
     input_shape: tuple[int, ...] = shape_field()
     num_groups: int = descriptor.extent()

@@ -47,7 +47,7 @@ class Composed(Optimizer):
         self, grads: Any = None, *, closure: Callable[[], Any] | None = None, grad_scale: Any = None,
         found_inf: Any = None, norm: Any = None,
     ) -> Any:  # fmt: skip
-        """As `Optimizer.step`; gradients must not be scaled."""
+        """Updates as `Optimizer.step` does; gradients must not be scaled."""
         if norm is not None:
             raise UnsupportedError(f"norm is not served by {type(self).__name__}: clip first")
         if grad_scale is not None or found_inf is not None or getattr(self, "grad_scale", None) is not None:

@@ -43,7 +43,7 @@ class Counter:
 
 
 class Scalars:
-    """What a step reads beside its group: arrays on the device, or None."""
+    """Arrays on the device, or None, that a step reads beside its group."""
 
     __slots__ = ("found_inf", "grad_scale", "norm")
 

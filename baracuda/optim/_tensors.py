@@ -50,9 +50,9 @@ class TensorReader:
             return None
 
     def layout(self, tensors: Sequence[Any]) -> Hashable:
-        """What an elementwise operation depends on beside addresses: sizes, dtypes, devices, and shapes and strides if
-        not all are contiguous. None as in `forms`. A tensor that stands for its negative has the layout of one that
-        does not: norms and clipping are the same.
+        """Key of all that an elementwise operation depends on beside addresses: sizes, dtypes, devices, and shapes and
+        strides if not all are contiguous. None as in `forms`. A tensor that stands for its negative has the layout of
+        one that does not: norms and clipping are the same.
         """
         tensor = self.torch.Tensor
         try:

@@ -133,7 +133,7 @@ class _Gradients:
 
 
 class _Recent(threading.local):
-    """Of each thread, so that none refills the table that another one reads; and of each stream."""
+    """Tables of each thread, so that none refills the table that another one reads; and of each stream."""
 
     def __init__(self) -> None:
         self.found: dict[Hashable, _Gradients] = {}

@@ -126,7 +126,7 @@ class Optimizer:
         return 0.0
 
     def kind(self, p: Parameter) -> Any:
-        """What parameters of one launch agree in, beside group, dtype and steps."""
+        """Key in which the parameters of one launch agree, beside group, dtype and steps."""
         return None
 
     def rate(self, group: Mapping[str, Any], p: Parameter) -> Any:

@@ -64,7 +64,7 @@ class TensorList:
 
 
 class AdamMode(enum.IntEnum):
-    """How weight decay enters: into the gradient, or into the update (AdamW)."""
+    """Weight decay enters into the gradient, or into the update (AdamW)."""
 
     CLASSIC = 0
     DECOUPLED = 1

@@ -28,7 +28,7 @@ def _windows(extent: int, window: int, step: int, padding: int) -> int:
 
 
 class _Windows(Descriptor):
-    """What descriptors of windows have in common."""
+    """Fields common to descriptors of windows."""
 
     @property
     def count_include_pad(self) -> int:

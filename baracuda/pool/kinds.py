@@ -7,7 +7,7 @@ from baracuda._enumeration import IntEnum
 
 
 class PoolMode(IntEnum):
-    """What a window of the plans with a rank in their name is reduced to."""
+    """Reduction of a window, in the plans with a rank in their name."""
 
     MAX = 0
     AVG_INCLUDE_PAD = 1

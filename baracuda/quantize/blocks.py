@@ -134,7 +134,7 @@ class QuantizeActivationsPlan(Plan):
 
 
 class QuantizeActivationsWidePlan(QuantizeActivationsPlan):
-    """As QuantizeActivationsPlan, with f32 scales and no sums, which never overflow."""
+    """QuantizeActivationsPlan with f32 scales, which never overflow, and without sums."""
 
     __slots__ = ()
     op = "quantize_q8_1_wide_{T}"

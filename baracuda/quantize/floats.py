@@ -78,7 +78,7 @@ class EncodeFloatsPlan(_FloatPlan):
 
 @dataclasses.dataclass(frozen=True)
 class DecodeFloatsDescriptor(EncodeFloatsDescriptor):
-    """As EncodeFloatsDescriptor."""
+    """Fields of EncodeFloatsDescriptor."""
 
 
 class DecodeFloatsPlan(_FloatPlan):
@@ -207,7 +207,7 @@ class Quantize4BitPlan(_FloatPlan):
 
 @dataclasses.dataclass(frozen=True)
 class Dequantize4BitDescriptor(Quantize4BitDescriptor):
-    """As Quantize4BitDescriptor."""
+    """Fields of Quantize4BitDescriptor."""
 
 
 class Dequantize4BitPlan(_FloatPlan):
@@ -259,7 +259,7 @@ class Quantize8BitBlocksPlan(_FloatPlan):
 
 @dataclasses.dataclass(frozen=True)
 class Dequantize8BitBlocksDescriptor(Quantize8BitBlocksDescriptor):
-    """As Quantize8BitBlocksDescriptor."""
+    """Fields of Quantize8BitBlocksDescriptor."""
 
 
 class Dequantize8BitBlocksPlan(_FloatPlan):

@@ -62,7 +62,7 @@ class DynamicRangeMode(IntEnum):
 
 
 class DynamicRangeScope(IntEnum):
-    """What shares a scale."""
+    """Elements that share a scale."""
 
     TENSOR = 0
     CHANNEL = 1

@@ -23,7 +23,7 @@ _NAN = 255
 
 
 class ZeroPointRule(enum.Enum):
-    """How a GPTQ checkpoint stores a zero point z: V1 as z - 1 in four bits, so that 0 is 15; V2 as z."""
+    """Rules by which a GPTQ checkpoint stores a zero point z: V1 as z - 1 in four bits, so that 0 is 15; V2 as z."""
 
     V1 = 1
     V2 = 2

@@ -107,7 +107,7 @@ def manual_seed(seed: int) -> Generator:
 
 
 class Source:
-    """Where a call takes its numbers from: a generator, a seed alone, or a state in device memory."""
+    """Source of the random numbers of a call: a generator, a seed alone, or a state in device memory."""
 
     __slots__ = ("generator", "state")
 

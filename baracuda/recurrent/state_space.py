@@ -32,7 +32,7 @@ class CausalConv1dDescriptor(Descriptor):
 
 
 class CausalConv1dBackwardDescriptor(CausalConv1dDescriptor):
-    """That of the convolution."""
+    """Fields of the convolution."""
 
 
 class CausalConv1dPlan(_StateSpacePlan):
@@ -63,7 +63,7 @@ class SelectiveScanDescriptor(Descriptor):
 
 
 class SelectiveScanBackwardDescriptor(SelectiveScanDescriptor):
-    """That of the scan."""
+    """Fields of the scan."""
 
 
 class SelectiveScanPlan(_StateSpacePlan):
@@ -97,7 +97,7 @@ class SsdChunkScanDescriptor(Descriptor):
 
 
 class SsdChunkScanBackwardDescriptor(SsdChunkScanDescriptor):
-    """That of the scan."""
+    """Fields of the scan."""
 
 
 class SsdChunkScanPlan(_StateSpacePlan):

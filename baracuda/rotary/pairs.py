@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rotary ops share: which features are a pair, and checks of the numbers that give the angles."""
+"""Arguments common to rotary ops: which features are a pair, and checks of the numbers that give the angles."""
 
 from __future__ import annotations
 

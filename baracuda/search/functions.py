@@ -76,7 +76,7 @@ def isin(x: Any, test_elements: Any, *, assume_unique: bool = False, invert: boo
 
 @naming("bincount")
 def bincount(x: Any, weights: Any = None, *, minlength: int = 0, num_bins: int | None = None) -> Any:
-    """How often 0, 1, 2 ... occur among the integers x, as i64; with weights, of the shape of x, the sums of their
+    """Counts of 0, 1, 2 ... among the integers x, as i64; with weights, of the shape of x, the sums of their
     weights in their dtype. There are num_bins numbers, by default up to the largest of x, which waits for the device,
     and minlength or more. Negative numbers, and those from num_bins on, are not counted. Sums of weights are in a fixed
     order.
@@ -172,7 +172,7 @@ def _edges(x: Any, count: int, low: float, high: float) -> Any:
 
 
 def _promoted(x: Any, edges: Any) -> tuple[Any, Any]:
-    """Both in f64 if their dtypes differ."""
+    """The two arrays, in f64 if their dtypes differ."""
     if tensor(x, "x").dtype == tensor(edges, "bins").dtype:
         return x, edges
     return functions.cast(x, ElementKind.F64), functions.cast(edges, ElementKind.F64)

@@ -3,7 +3,7 @@
 
 Searchsorted, Bincount, Histogram, UniqueConsecutive and Unique have the operands of the reference ABI. Counts and
 positions are i32 or i64 where the op has both. How many unique elements or runs there are is known on the device alone:
-values and counts have room for max_unique of them, further ones are dropped, and counter is the full number.
+values and counts have a capacity of max_unique, further ones are dropped, and counter is the full number.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Engine:
             self.cancel(request)
 
     def state(self) -> dict[str, int]:
-        """How busy the engine is."""
+        """The load of the engine."""
         scheduler = self.scheduler
         return {
             "running": len(scheduler.running), "waiting": len(scheduler.waiting) + len(self._incoming),

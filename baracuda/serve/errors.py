@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a model's file or with a request."""
+"""Errors of a model's file or of a request."""
 
 from __future__ import annotations
 

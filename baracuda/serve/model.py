@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a step and the cache have room for."""
+    """Capacity of a step and of the cache."""
 
     pages: int
     page_size: int = 16

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request asks of the sampler, checked; and what it gets, step by step."""
+"""Checked arguments of a request, and the text that it gets, step by step."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Logprob:
 
 @dataclasses.dataclass(frozen=True)
 class Delta:
-    """What a step adds to the text of a request. `finish` is "stop", "length" or "error" with the last delta."""
+    """Text that a step adds to a request. `finish` is "stop", "length" or "error" with the last delta."""
 
     text: str
     tokens: tuple[int, ...] = ()

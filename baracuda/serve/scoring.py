@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How probable a text is to a model: the sum of -ln p of its tokens, from which perplexity follows."""
+"""Log-likelihood of a text under a model: the sum of -ln p of its tokens, from which perplexity follows."""
 
 from __future__ import annotations
 

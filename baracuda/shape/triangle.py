@@ -19,7 +19,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class TriuDescriptor(ShapedDescriptor):
-    """At least two axes. Elements at (i, j) with j >= i + diagonal are kept."""
+    """Shapes have at least two axes. Elements at (i, j) with j >= i + diagonal are kept."""
 
     shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     diagonal: int = descriptor.checked(lambda name, value: as_integer(name, value, -(2**31), INT32_MAX))
@@ -33,7 +33,7 @@ class TriuDescriptor(ShapedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class TrilDescriptor(TriuDescriptor):
-    """At least two axes. Elements at (i, j) with j <= i + diagonal are kept."""
+    """Shapes have at least two axes. Elements at (i, j) with j <= i + diagonal are kept."""
 
 
 _BACK = {"input": "grad_output", "output": "grad_input"}

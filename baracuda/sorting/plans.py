@@ -31,7 +31,7 @@ class SortDescriptor(Descriptor):
 
 
 class MsortDescriptor(SortDescriptor):
-    """The same as SortDescriptor: every sort is stable."""
+    """Fields of SortDescriptor: every sort is stable."""
 
 
 class ArgsortDescriptor(SortDescriptor):
@@ -47,7 +47,7 @@ class SortBackwardDescriptor(Descriptor):
 
 
 class MsortBackwardDescriptor(SortBackwardDescriptor):
-    """The same as SortBackwardDescriptor."""
+    """Fields of SortBackwardDescriptor."""
 
 
 def _wide() -> Any:

@@ -37,7 +37,7 @@ from baracuda.torch._gradients import VJP_RULES, calls
 
 Operators = Callable[[str], Any]  # operator by name
 
-# Of results whose dtype is left out.
+# Dtypes of results whose dtype is left out.
 DEFAULT_DTYPES = {"f32": torch.float32, "u8": torch.uint8, "fp8e4m3": torch.float8_e4m3fn}
 
 

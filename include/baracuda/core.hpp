@@ -81,7 +81,7 @@ enum class status : std::int32_t {
     internal = BARACUDA_STATUS_INTERNAL,
 };
 
-// what() is the library's text: "segment_sum_f32: n is -6, must be >= 0".
+// The text of what() is the library's: "segment_sum_f32: n is -6, must be >= 0".
 class error : public std::runtime_error {
 public:
     error(status code, const char* text) : std::runtime_error(text), code_(code) {}
@@ -105,7 +105,7 @@ private:
     void* handle_ = nullptr;
 };
 
-// Where a workspace takes its memory: device memory for the CUDA library. What was enqueued on the stream may still use
+// Source of a workspace's memory: device memory for the CUDA library. What was enqueued on the stream may still use
 // memory that is released, so release is ordered behind it (cudaFreeAsync) or waits (cudaFree). allocate returns at least
 // `bytes` of memory, or NULL, or throws; release does not throw. `context` is handed to both. nvcc wants functions, no lambdas.
 struct allocator {
@@ -140,7 +140,7 @@ public:
     void* data() const noexcept { return memory_; }
     std::size_t bytes() const noexcept { return bytes_; }
 
-    // At least `bytes`, whose content is lost where there were fewer; std::bad_alloc where the allocator has none. The
+    // Reserves `bytes` or more; content is lost where there were fewer; std::bad_alloc if the allocator has none. The
     // caller's own memory stays as it is, and a call that it is too small for runs as one without a workspace does.
     void reserve(std::size_t bytes, stream on = {}) {
         if (source_.allocate == nullptr || bytes <= bytes_) return;
@@ -170,13 +170,13 @@ private:
     stream on_;
 };
 
-// How a call runs. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
+// Options of a call. Without a workspace an op takes the path that needs none; ops that have no use for one ignore it.
 struct launch {
     baracuda::stream stream = {};
     workspace* scratch = nullptr;
 };
 
-// What the functions are made of; not for callers.
+// Parts of the functions; not for callers.
 namespace detail {
 
 inline void check(std::int32_t code) {

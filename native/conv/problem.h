@@ -53,7 +53,7 @@ inline int64_t saturating_product(int64_t a, int64_t b) {
 struct ConvStrides {
     int64_t outer = 0, channel = 0, axis[kConvAxes] = {};
 
-    // Of a row-major array.
+    // Strides of a row-major array.
     static ConvStrides of(ConvLayout layout, int64_t channels, const int64_t (&extent)[kConvAxes]) {
         ConvStrides s;
         int64_t step = 1;

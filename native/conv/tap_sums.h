@@ -55,7 +55,7 @@ struct TapSums {
     }
 };
 
-// Without axes of one element, and with adjacent axes that are read from end to end made one, so that rows are long.
+// Drops axes of one element and merges adjacent axes that are read from end to end, so that rows are long.
 inline TapSums merged(const TapSums& given) {
     TapSums p = given;
     TapAxis kept[kTapAxes];

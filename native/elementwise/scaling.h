@@ -14,7 +14,7 @@
 
 namespace bk::op {
 
-// For 16-bit types: a type that holds products of three numbers and of their reciprocals.
+// A type that holds products of three numbers of a 16-bit type, and of their reciprocals.
 template <class T>
 using wide_t = std::conditional_t<std::is_same_v<T, f16>, float, double>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// where: selects by a condition that any nonzero value meets. Selected elements keep their bits.
+// where: selects by a condition that any nonzero value satisfies. Selected elements keep their bits.
 #pragma once
 
 #include <cstdint>

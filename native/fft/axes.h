@@ -79,7 +79,7 @@ struct FftProblem {
     }
 };
 
-// Along all axes but the half axis, which has `halves` elements: from x to y and then in y.
+// Transforms all axes but the half axis, which has `halves` elements: from x to y and then in y.
 template <class R>
 Status fft_other_axes(const FftProblem& of, int64_t halves, bool is_inverse, double scale, const int64_t (&from)[kMaxRank],
                       const int64_t (&to)[kMaxRank], const void* x, void* y, bool x_is_transformed, void* scratch,

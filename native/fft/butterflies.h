@@ -2,7 +2,7 @@
 // Discrete Fourier transforms of few values, X[k] = sum over t of a[t] exp(-2 pi i k t / r), in position and in registers.
 //
 // V is a real number or a vector of them, of lanes that transform independently. Even radices are those of Cooley and Tukey;
-// odd ones fold a[t] and a[r - t] into a sum and a difference, which halves the products (Singleton 1969).
+// odd ones combine a[t] and a[r - t] in a sum and a difference, which halves the products (Singleton 1969).
 #pragma once
 
 #include "core/platform.h"

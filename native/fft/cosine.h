@@ -41,7 +41,7 @@ struct FftCosineRows {
     int64_t behind() const { return kind < 3 ? 2 * (length() / 2 + 1) : kind == 3 ? n : 2 * length(); }
 };
 
-// What the Fourier transform takes, from rows of x.
+// Input of the Fourier transform, from rows of x.
 template <class R>
 struct CosineBefore {
     FftCosineRows of;
@@ -240,7 +240,7 @@ private:
         carved.scratch = carver->take<char>(fft_axis_bytes<T>(array, 1));
         return carved;
     }
-    // Between an array and rows along the axis: of x, which is cropped or padded, or of y.
+    // Copies between an array and rows along the axis: of x, which is cropped or padded, or of y.
     BK_COLD Status copy_axis(const T* from, T* to, bool is_x, const Launch& launch) const {
         MappedCopy copy;
         copy.rank = rank;

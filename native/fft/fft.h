@@ -70,7 +70,7 @@ int64_t fft_bytes(const FftDims& of) {
     return most;
 }
 
-// Along the axes of dims before the last, or all, from x to y and then in y; y may be x.
+// Transforms the axes of dims before the last, or all, from x to y and then in y; y may be x.
 template <class R>
 Status fft_axes(const FftArray& array, int first, int last, bool is_inverse, double scale, const void* x, void* y,
                 void* scratch, const Launch& launch) {

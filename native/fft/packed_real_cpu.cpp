@@ -84,7 +84,7 @@ public:
     }
 
 private:
-    // Positions k, k + 1, ... and their mirror images h - k, ..., which meet at h / 2; cos and sin of 2 pi k / n.
+    // Positions k, k + 1, ... and their mirror images h - k, ..., which coincide at h / 2; cos and sin of 2 pi k / n.
     BK_HD int load(const Complex<R>* from, int64_t step, int64_t k) {
         const int count = static_cast<int>(std::min<int64_t>(kBlock, half_ / 2 - k + 1));
         for (int l = 0; l < count; ++l) {

@@ -22,7 +22,7 @@ constexpr int kMaxLanes = 64;
 template <class R>
 constexpr int kTileValues = sizeof(R) == 4 ? 4096 : 2048;
 
-// A value's position in shared memory: strides of powers of two then meet different banks.
+// A value's position in shared memory: strides of powers of two then map to different banks.
 BK_HD int padded(int i) { return i + (i >> 4); }
 
 struct TilePass {

@@ -122,7 +122,7 @@ struct RotationTable {
     }
 };
 
-// Where the lanes of a tile begin on both sides.
+// Offsets at which the lanes of a tile begin on both sides.
 template <int count>
 struct LaneOffsets {
     int64_t in[count], out[count], position[count], rest[count];

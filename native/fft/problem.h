@@ -21,7 +21,7 @@ constexpr int kFftAxes = kMaxRank + 4;  // the array's other axes, and those of 
 constexpr int kFftRadices = 16;
 constexpr int kFftLargestRadix = 13;
 
-// What a fiber's positions are in memory: complex numbers; real ones, whose imaginary parts are zero or dropped; or the first
+// Positions of a fiber in memory: complex numbers; real ones, whose imaginary parts are zero or dropped; or the first
 // N / 2 + 1 positions of a Hermitian fiber, whose others are the conjugates X[N - k].
 enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fftshift and ifftshift: rotations of axes by half their extents, which bring the zero frequency to the middle and back. They
+// fftshift and ifftshift: rotations of axes by half their extents, which move the zero frequency to the middle and back. They
 // are circular copies (core/copy/copies.h). And products of arrays with a real number, in place.
 #pragma once
 

@@ -54,7 +54,7 @@ inline void add_axis(FftPass& pass, const FftAxis& axis) {
     if (axis.extent != 1) pass.axis[pass.axes++] = axis;
 }
 
-// The lanes run along the axis whose neighbours lie closest together.
+// The lanes run along the axis of the smallest stride.
 inline void choose_lanes(FftPass& pass) {
     int best = 0;
     const auto distance = [&](int a) {

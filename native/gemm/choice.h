@@ -21,18 +21,18 @@ constexpr bool must_be_library(Backend backend) { return backend == Backend::kLi
 // Groups of rows have a matrix of B each, groups along k a matrix of D.
 enum class Grouped : int32_t { kNot, kRows, kK };
 
-// Which operands are contiguous along k.
+// Operands that are contiguous along k.
 struct KMajor {
     bool a = true, b = true;
 };
 
-// What the memory of an operand allows; of B and the gate together.
+// Loads that the memory of an operand allows; B and the gate share one.
 struct OperandTraits {
     bool is_aligned = true;  // loads of 16 bytes along the contiguous axis
     bool fits_tma = true;    // a tensor map that wgmma can read
 };
 
-// What the choice of a kernel reads of a GEMM. Sizes and checks do not know the operands: the members behind `grouped`
+// Properties of a GEMM by which a kernel is chosen. Sizes and checks do not know the operands: the members behind `grouped`
 // assume those that suit every kernel.
 struct MatmulShape {
     int64_t m, n, k, batch;

@@ -25,7 +25,7 @@ struct LibraryWorkspace {
     float *a = nullptr, *b = nullptr;  // operands rounded to TF32
     size_t bytes = 0;
 
-    // For a GEMM that cuBLASLt computes.
+    // Workspace of a GEMM that cuBLASLt computes.
     template <class T>
     static LibraryWorkspace of(const MatmulShape& s, void* base) {
         Carver carver(base);

@@ -83,7 +83,7 @@ BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void
     }
 }
 
-// Which operands are aligned to 16 bytes.
+// Operands that are aligned to 16 bytes.
 struct W4Aligned {
     bool a, weights, scales;
 };

@@ -15,7 +15,7 @@
 
 namespace bk::optim {
 
-// What is summed of each gradient; inf takes the largest magnitude.
+// Summand of each gradient element; inf takes the largest magnitude.
 struct NormKind {
     double q;
     int32_t is_largest;

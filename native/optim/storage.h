@@ -48,7 +48,7 @@ BK_HD f16 round_randomly(float x, uint32_t random, f16) {
     return narrow<f16>(math::copysign<float>(math::floor<float>(units) * 0x1p-24f, x));
 }
 
-// Random bits of an element: 16 of the block that eight neighbours share. Steps and tensors have streams of their own.
+// Random bits of an element: 16 of the block that eight adjacent elements share. Steps and tensors have streams of their own.
 struct RandomBits {
     uint64_t seed, stream;
 
@@ -77,7 +77,7 @@ BK_HD float decode_positive(uint8_t code, float scale) {
     return scale * (square * square);
 }
 
-// Of a block whose scale is not 0; a NaN scale makes the block NaN.
+// Code of an element in a block whose scale is not 0; a NaN scale makes the block NaN.
 BK_HD uint8_t encode_signed(float s, float scale) {
     const float x = s / scale, q = 2.0f * x / (1.0f + math::fabs<float>(x));
     const float code = math::rint<float>(q * 127.0f) + 128.0f;

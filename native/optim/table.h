@@ -38,7 +38,7 @@ struct InlineEntry {
 };
 constexpr int kInlined = 88;  // 4 KiB of kernel parameters, less the scalars
 
-// What a block works on.
+// Chunk of a tensor, the work of one block.
 struct Slot {
     Entry of;
     void* grad;

@@ -3,7 +3,7 @@
 // stored (max_unpool), without atomics on values. An index outside of the plane names no cell.
 //
 // A team has a plane. On a GPU it first finds, for each coordinate of a cell and each axis, the first and the last window that
-// names such a cell, then each cell looks at the windows between these bounds, in order. Indices of pooling are near each
+// names such a cell, then each cell reads the windows between these bounds, in order. Indices of pooling are near each
 // other, so these are few. Coordinates share a bound where a plane has more than fit into the team's scratch.
 #pragma once
 

@@ -20,22 +20,22 @@ namespace bk::pool {
 enum class Sequence : int32_t { kSpread, kPyTorch };
 
 struct FractionalAxis {
-    int32_t room, out;  // in - k
-    float slope;        // room / (out - 1)
+    int32_t last_start, out;  // in - k
+    float slope;              // last_start / (out - 1)
     Sequence sequence;
 
     static FractionalAxis of(const Axis& axis, Sequence sequence) {
-        const int32_t room = axis.in - axis.kernel;
-        const float slope = axis.out > 1 ? static_cast<float>(room) / static_cast<float>(axis.out - 1) : 0.0f;
-        return {room, axis.out, slope, sequence};
+        const int32_t last_start = axis.in - axis.kernel;
+        const float slope = axis.out > 1 ? static_cast<float>(last_start) / static_cast<float>(axis.out - 1) : 0.0f;
+        return {last_start, axis.out, slope, sequence};
     }
     BK_HD int32_t start(int32_t o, float u) const {
         if (sequence == Sequence::kPyTorch) {
-            if (o == out - 1) return room;
+            if (o == out - 1) return last_start;
             return cut(static_cast<float>(whole((static_cast<float>(o) + u) * slope) - whole(u * slope)));
         }
-        if (out == 1) return cut(u * static_cast<float>(room));
-        const float spread = static_cast<float>(int64_t{o} * room) / static_cast<float>(out - 1);
+        if (out == 1) return cut(u * static_cast<float>(last_start));
+        const float spread = static_cast<float>(int64_t{o} * last_start) / static_cast<float>(out - 1);
         return cut(spread + u);
     }
 
@@ -44,7 +44,7 @@ private:
     BK_HD int64_t whole(float x) const { return x > 0.0f ? static_cast<int64_t>(x < 0x1p40f ? x : 0x1p40f) : 0; }
     BK_HD int32_t cut(float x) const {
         const int64_t at = whole(x);
-        return at < room ? static_cast<int32_t>(at) : room;
+        return at < last_start ? static_cast<int32_t>(at) : last_start;
     }
 };
 

@@ -16,7 +16,7 @@ public:
     WinnerRows(const Problem& problem, const GradientArrays<T>& arrays, const MaxOp<T>& op)
         : p_(problem), arrays_(arrays), rows_(problem, op) {}
 
-    // At most kWinners windows of one row.
+    // Winners of at most kWinners windows of one row.
     static constexpr int kWinners = 128, kCached = 4;
     BK_HD const int64_t* find(const RowAt& at, int32_t oa, int32_t ob, Range range) {
         const int64_t row = ((at.n * p_.channels + at.c) * p_.axis[0].out + oa) * p_.axis[1].out + ob;
@@ -47,7 +47,7 @@ private:
 };
 
 template <class Rule, class T>
-class RowTerms;
+class RowSummands;
 
 template <class T>
 struct RowGather {
@@ -66,7 +66,7 @@ struct RowGather {
 
     template <class Rule>
     BK_HD void run(const Rule& rule, int64_t begin, int64_t end) const {
-        RowTerms<Rule, T> terms(*this, rule);
+        RowSummands<Rule, T> summands(*this, rule);
         C sum[kCells];
         for (int64_t task = begin; task < end; ++task) {
             const RowAt at = RowAt::of(task, p.channels, p.axis[0].in, p.axis[1].in);
@@ -77,7 +77,7 @@ struct RowGather {
                 const int32_t count = last - first;
                 for (int32_t i = 0; i < count; ++i) sum[i] = adds ? widen(to[i * step]) : C(0);
                 const Chunk chunk{at, first, last, {p.axis[2].cover(first).low, p.axis[2].cover(last - 1).high}};
-                terms.add(chunk, sum);
+                summands.add(chunk, sum);
                 if (step == 1) {
                     BK_VECTOR_LOOP
                     for (int32_t i = 0; i < count; ++i) to[i] = narrow<T>(sum[i]);
@@ -141,13 +141,13 @@ struct RowGather {
     }
 };
 
-// What the windows of a chunk add to its cells.
+// Summands that the windows of a chunk add to its cells.
 template <class T>
-class RowTerms<AverageGradient, T> {
+class RowSummands<AverageGradient, T> {
 public:
     using C = compute_t<T>;
     using Chunk = typename RowGather<T>::Chunk;
-    RowTerms(const RowGather<T>& gather, const AverageGradient& rule) : g_(gather), divisors_(gather.p, rule.divisor) {}
+    RowSummands(const RowGather<T>& gather, const AverageGradient& rule) : g_(gather), divisors_(gather.p, rule.divisor) {}
 
     BK_HD void add(const Chunk& chunk, C* sum) {
         const Problem& p = g_.p;
@@ -178,11 +178,11 @@ private:
 };
 
 template <class T>
-class RowTerms<NormGradient<T>, T> {
+class RowSummands<NormGradient<T>, T> {
 public:
     using C = compute_t<T>;
     using Chunk = typename RowGather<T>::Chunk;
-    RowTerms(const RowGather<T>& gather, const NormGradient<T>& rule) : g_(gather), op_(rule.op) {}
+    RowSummands(const RowGather<T>& gather, const NormGradient<T>& rule) : g_(gather), op_(rule.op) {}
 
     BK_HD void add(const Chunk& chunk, C* sum) const {
         const Problem& p = g_.p;
@@ -205,11 +205,11 @@ private:
 };
 
 template <class T>
-class RowTerms<MaxGradient, T> {
+class RowSummands<MaxGradient, T> {
 public:
     using C = compute_t<T>;
     using Chunk = typename RowGather<T>::Chunk;
-    RowTerms(const RowGather<T>& gather, const MaxGradient& rule)
+    RowSummands(const RowGather<T>& gather, const MaxGradient& rule)
         : g_(gather), rule_(rule), op_{rule.is_absolute}, winners_(gather.p, gather.arrays, op_) {}
 
     BK_HD void add(const Chunk& chunk, C* sum) {

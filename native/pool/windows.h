@@ -120,7 +120,7 @@ struct Problem {
     BK_HD int64_t cell_number(int32_t a, int32_t b, int32_t c) const { return (int64_t{a} * axis[1].in + b) * axis[2].in + c; }
 };
 
-// What an average divides by.
+// Divisor of an average.
 struct Divisor {
     bool includes_padding = false;
     int64_t fixed = 0;  // if not 0

@@ -70,7 +70,7 @@ struct Shaped {
     int32_t shape;
     C a, b;         // location and scale
     C least, most;  // bounds of a truncated normal
-    // Of a truncated normal: the probabilities below its interval, of it, and above it; and whether the interval is
+    // Probabilities below, in and above the interval of a truncated normal; and whether the interval is
     // mirrored at the mean, so that it is in the lower tail, where probabilities are precise.
     C lower, width, upper;
     bool reversed;

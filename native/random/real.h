@@ -51,7 +51,7 @@ BK_COLD inline Status require_location_and_scale(const char* location, double a,
     return require_spread(scale, b);
 }
 
-// The neighbour of a value among those of T, which C can represent, in the direction of another value.
+// The value of T next to a value, which C can represent, in the direction of another value (nextafter).
 template <class T>
 compute_t<T> neighbour(compute_t<T> value, compute_t<T> towards) {
     using C = compute_t<T>;
@@ -162,7 +162,7 @@ struct RandomTruncatedNormal : RandomArray<RandomTruncatedNormal<T>, T> {
             last = -first;
             first = mirrored;
         }
-        // Farther ends have no probability in the compute type's terms, and erfc stays above the least tail.
+        // Farther ends have no probability in the compute type, and erfc stays above the least tail.
         const double least = 1e-33, below = std::max(tail_below(first), least), above = std::max(tail_below(-last), least);
         const double width = last < 0 ? tail_below(last) - below : 1 - below - above;
         auto functor = shaped<T>(dist::kTruncatedNormal, mean, stddev);

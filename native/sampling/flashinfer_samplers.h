@@ -29,7 +29,7 @@ inline Status require_fraction(const char* name, float p) {
 // These symbols report a failed launch as status 2.
 inline Status as_invalid(Status status) { return status == Status::kInternal ? Status::kInvalidProblem : status; }
 
-// What all of them do; `op` has the extents and the seed.
+// Sampling common to all ops; `op` has the extents and the seed.
 template <class T, class Op>
 Status sample_probabilities(const Op& op, const Launch& launch, const PerRow<int32_t>& top_k, const PerRow<float>& top_p,
                             const PerRow<float>& min_p, const T* probs, int32_t* output, uint8_t* valid) {
@@ -123,7 +123,7 @@ struct TopKTopPSampling {
 
 enum class Sampler { kTopK, kTopP, kMinP, kTopKTopP };
 
-// With a parameter for each row.
+// Sampling with a parameter for each row.
 template <class T, Sampler kSampler>
 struct ArraySampling {
     int32_t batch, vocab, deterministic;

@@ -46,7 +46,7 @@ struct RowMemory {
     uint64_t total;
 };
 
-// How a row is split: into segments of 2^shift tokens, at most kMaxSegments, of which each block of the cluster has as many.
+// Split of a row into segments of 2^shift tokens, at most kMaxSegments; blocks of the cluster have equally many.
 struct Split {
     int64_t first_row, block_tokens;
     int cluster, shift;
@@ -332,7 +332,7 @@ private:
 
     BK_DEVICE int segment_count() const { return static_cast<int>((count_ + (int64_t{1} << shift_) - 1) >> shift_); }
 
-    // How many of `count` ties behind `before` others are admitted.
+    // The number of `count` ties behind `before` others that are admitted.
     BK_DEVICE static uint64_t admitted_ties(const Threshold& limit, uint64_t before, uint64_t count) {
         const uint64_t left = before < limit.ties ? limit.ties - before : 0;
         return count < left ? count : left;

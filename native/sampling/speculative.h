@@ -107,7 +107,7 @@ BK_HD int64_t accepted_prefix(const SpeculativeRows<T>& s, int64_t row, const Dr
     return length;
 }
 
-// The same by block verification; `scale` is what the target's probabilities behind the prefix are multiplied by.
+// The length by block verification; `scale` multiplies the target's probabilities behind the prefix.
 template <class T, class Team>
 BK_HD int64_t accepted_block(const SpeculativeRows<T>& s, int64_t row, const Draws& draws, Team& team, float* scale) {
     int64_t length = 0;

@@ -182,7 +182,7 @@ BK_HD Threshold narrowed(const RowFilter& f, const Threshold& limit, const Selec
     return found.key < limit.key ? limit : found;
 }
 
-// What a row of filtered values has for an admitted token.
+// Value of an admitted token in a row of filtered values.
 struct FilteredValue {
     Output output;
     bool are_probabilities;
@@ -214,7 +214,7 @@ struct LargestOf {
     uint32_t refused;
 };
 
-// What a row's result says about whom it admits.
+// Set of tokens that a row's result admits.
 struct Admission {
     Threshold limit;
     uint64_t least;  // weight

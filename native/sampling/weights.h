@@ -49,8 +49,8 @@ struct Weights {
     int narrowing;  // bits that vocabularies of more than 2^22 tokens cost
     bool are_probabilities;
 
-    // Of logits round(2^(40 - narrowing) exp((x - largest) / temperature)), of probabilities x over the largest one's power
-    // of two; both are truncated. Negative elements, of probabilities, have weight 0.
+    // Weight of a logit: round(2^(40 - narrowing) exp((x - largest) / temperature)); of a probability: x over the power of
+    // two of the largest one; both are truncated. Negative elements, of probabilities, have weight 0.
     BK_HD uint64_t of(float x) const {
         if (are_probabilities) {
             if (!(x > 0.0f)) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms on the CPU. Bins of a buffer of elements are computed by vectors, uncertain ones then one by one. A thread counts
-// in a table on its stack, in four copies if there are few bins, so that equal neighbours do not wait for each other, and adds
+// in a table on its stack, in four copies if there are few bins, so that runs of a key do not wait for each other, and adds
 // it to the output. Many bins are counted in the output by one thread: other threads would need tables of their own.
 #pragma once
 

@@ -2,8 +2,8 @@
 // Histograms on a GPU. Counts are integers, so that atomics give the same bits in any order.
 //
 // Few bins: each block counts in shared memory, in 2^k copies of the table that lanes share, so that lanes of a warp seldom
-// meet in an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a
-// block caches the bins that it meets first, and adds the others to the output directly; frequent bins are met early, so that
+// share an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a
+// block caches the bins that it finds first, and adds the others to the output directly; frequent bins are found early, so that
 // no address in memory is hot.
 #pragma once
 
@@ -34,7 +34,7 @@ struct CountTable {
     }
 };
 
-// Not inlined into each lane of a vector.
+// The search is not inlined into each lane of a vector.
 template <class Bins>
 BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, const void* staged) {
     return bins.exact(x, staged);

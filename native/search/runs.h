@@ -54,7 +54,7 @@ struct RunHeads {
 #endif
 };
 
-// What is written of runs; any array but values and counter may be null. Runs from `limit` on are in inverse only.
+// Outputs of runs; any array but values and counter may be null. Runs from `limit` on are in inverse only.
 template <class Bits, class I>
 struct RunOutputs {
     const Bits* x;

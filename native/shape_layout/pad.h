@@ -29,7 +29,7 @@ struct PadShape {
         BK_TRY(count_elements("input_shape", rank, input_shape, &count));
         return require_array("pad_low", pad_low, rank);
     }
-    // For modes other than constant, where every element of y is one of x.
+    // Modes other than constant need an element of x for every element of y.
     BK_COLD Status check_source() const {
         for (int32_t d = 0; d < rank; ++d)
             if (input_shape[d] == 0 && output_numel > 0)
@@ -74,7 +74,7 @@ private:
     PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
-// For 16-byte elements.
+// Constant padding of 16-byte elements.
 template <class T>
 struct PadConstantHalves {
     int64_t output_numel;

@@ -44,7 +44,7 @@ BK_COLD RowAxes<Full> rows_along(int32_t rank, const int32_t* shape, int32_t axi
     return axes;
 }
 
-// From x to y.
+// Arguments of y from x.
 struct SoftmaxForwardArgs {
     int64_t numel;
     int32_t rank;
@@ -66,7 +66,7 @@ struct SoftmaxForwardArgs {
     RowAxes<2> rows() const { return rows_along<2>(rank, shape, softmax_axis, {stride_x, stride_y}); }
 };
 
-// From dy and y to dx.
+// Arguments of dx from dy and y.
 struct SoftmaxBackwardArgs {
     int64_t numel;
     int32_t rank;

@@ -106,7 +106,7 @@ struct TokenTile {
     }
 };
 
-// What gradients are computed from and to; any result may be null.
+// Operands and results of the gradients; any result may be null.
 template <class T>
 struct ScanGradients {
     TokenView<const T> dy;

@@ -47,7 +47,7 @@ struct LongestRun {
             }
         }
         const int64_t longest = team.largest(best);
-        // Of equally long runs the first: the largest distance from the end.
+        // The first of equally long runs: the largest distance from the end.
         const int64_t ahead = team.largest(best == longest ? length - best_end : int64_t{0});
         if (team.rank != 0) return;
         const auto at = walk(static_cast<uint64_t>(r));

@@ -59,7 +59,7 @@ def image_of(index, batch):
 
 
 def axis_samples(low, high, scale, aligned, pooled, ratio, extent):
-    """For each bin of an axis the taps of its samples: (low cell, weight of the cell above); and their number."""
+    """The taps of the samples of each bin of an axis: (low cell, weight of the cell above); and their number."""
     start, end = low * scale - 0.5 * aligned, high * scale - 0.5 * aligned
     with np.errstate(invalid="ignore"):
         size = end - start if aligned or not end - start < 1 else 1.0

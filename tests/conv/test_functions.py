@@ -118,7 +118,7 @@ def test_gradients(layer, needs):
 @pytest.mark.parametrize("is_last", [False, True], ids=["first", "last"])
 @pytest.mark.needs_ops("reduce_sum_f32")
 def test_transpose(rng, layer, stride, dilation, more, is_last):
-    """Also an output_padding of a stride or more, for which a convolution of the result has more windows than x has."""
+    """An output_padding may be a stride or more: a convolution of the result then has more windows than x has."""
     rank, x, _, _ = layer
     w = rng.standard_normal((4, 3, *(3, 2, 3)[:rank])).astype(np.float32)
     bias = rng.standard_normal(6).astype(np.float32)

@@ -68,7 +68,7 @@ def test_an_op_of_each_row(library):
 
 
 def test_stack(library):
-    """Where vectors are wider than registers, the compiler keeps more of them on the stack."""
+    """The compiler keeps more vectors on the stack if they are wider than registers."""
     for path in others(library)[-1:]:
         python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "cpu" / "test_stack.py"))
 

@@ -18,7 +18,7 @@ PROBLEMS = {  # problems whose work is divided by size or by content
 
 
 def full_ops():
-    """Only full instances, since the code around a function divides the work, not the function."""
+    """Full instances alone, since the code around a function divides the work, not the function."""
     return [op for op, (row, slots) in OPS.items() if CASES[row.name].is_full(slots)]
 
 

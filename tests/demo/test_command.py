@@ -41,7 +41,7 @@ def run(library, capsys, *options):
 
 
 def losses(output):
-    """Of held-out text: the model's, the trigram's."""
+    """Losses of held-out text: the model's, the trigram's."""
     return [float(value) for value in re.findall(r"(?:held out|trigram): +([\d.]+) nats", output)]
 
 

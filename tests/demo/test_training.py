@@ -67,7 +67,7 @@ def test_experts_learn_and_share_the_load(library):
 
 
 def test_the_bias_of_a_loaded_expert_falls(library):
-    """By the rate in each step, while those of the others rise."""
+    """The bias falls by the rate in each step, while those of the others rise."""
     trainer = small.trainer(library, 5, config=small.EXPERTS)
     names = [name for name in trainer.p.values if name.endswith("balance")]
     for name in names:  # all tokens have expert 0 and, of their two, one of the others
@@ -140,7 +140,7 @@ def test_accumulated_batches_are_one_batch(library):
 
 
 def test_steps_allocate_nothing_large(library):
-    """After the first step only what uploads and downloads need, not buffers of the model."""
+    """Steps after the first allocate only what uploads and downloads need, not buffers of the model."""
     trainer = small.trainer(library, 20)
     small.run(trainer, 3)
     tracemalloc.start()

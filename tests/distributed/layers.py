@@ -132,7 +132,7 @@ def head_parallel_attention(comm, up):
 
 
 def expert_parallel_layer(comm, up, activation, skew):
-    """Against the layer of one rank; `skew` sends most tokens to the first expert, and none to the last."""
+    """The layer agrees with that of one rank; `skew` sends most tokens to the first expert, and none to the last."""
     size, tokens, hidden, inner = comm.size, 7, 6, 5
     experts, halves = 2 * size, 1 if activation == "relu" else 2
     x, logits, dout = (

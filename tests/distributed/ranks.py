@@ -48,7 +48,7 @@ class Rank:
 
 
 class Ranks:
-    """As many processes as were needed, and a folder for their rendezvous."""
+    """Processes, started as needed, and a folder for their rendezvous."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="baracuda-test-"))
@@ -57,7 +57,7 @@ class Ranks:
         start_server()
 
     def run(self, size, function, *arguments, **options):
-        """What each rank returns, or the exception that it raised, or Failed; of function(comm, *arguments)."""
+        """The result of function(comm, *arguments) on each rank, or the exception that it raised, or Failed."""
         self.number += 1
         url = (self.folder / str(self.number)).as_uri()
         while len(self.ranks) < size:

@@ -51,7 +51,7 @@ def small_sizes():
 
 
 def trained(comm, layout, *arguments):
-    """What the command prints on a rank, and its status."""
+    """Output of the command on a rank, and its status."""
     small_sizes()
     options = train.parse(["--tokens", "8", "--prompt", "abc", *arguments])
     mesh = None if layout is None else Mesh(comm, Layout(**layout))

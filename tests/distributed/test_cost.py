@@ -57,7 +57,7 @@ def counted(comm, layout):
 )  # fmt: skip
 @pytest.mark.needs_ops("attention_f32", "gemm_dense_f32", "optim_adam_f32", "merge_attention_states_f32")
 def test_bytes_are_those_of_a_step(layout):
-    """Within the padding of units and the few numbers of losses and norms."""
+    """The bytes agree within the padding of units and the few numbers of losses and norms."""
     c = training.CONFIG
     model = cost.Model(
         c.vocabulary, c.layers, c.width, c.heads, c.kv_heads, c.hidden, length=16, batch=4, bytes_of_value=4

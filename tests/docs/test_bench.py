@@ -175,7 +175,7 @@ def test_the_bound_of_a_mean(summands):
         values = {"input": np.float64(summands)[:, None], "output": np.float64([[mean + error]])}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("tools.bench.problems.segment.rows", lambda _, name, index, v=values: v[name][index])
-            patch.setattr("tools.bench.problems.segment.picks", lambda *_: np.array([0]))
+            patch.setattr("tools.bench.problems.segment.sample_indices", lambda *_: np.array([0]))
             assert check_fold("mean")(Fake()).startswith(found) and bool(found) == bool(check_fold("mean")(Fake()))
 
 

@@ -33,7 +33,7 @@ def factors(rng, shape, dtype):
 
 
 def close(got, want, count, magnitude=None):
-    """Within the error of a sum of so many elements, with the sum of magnitudes `magnitude`."""
+    """The results agree within the error of a sum of so many elements, with the sum of magnitudes `magnitude`."""
     got = np.asarray(got)
     with np.errstate(over="ignore", invalid="ignore"):
         want = np.asarray(want, WIDE)

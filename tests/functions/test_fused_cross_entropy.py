@@ -75,7 +75,7 @@ def test_nothing_counts(library):
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda r: r.name)
 @pytest.mark.parametrize("element", [bk.f16, bk.bf16], ids=str)
 def test_losses_of_16_bit_inputs_in_f32(library, rng, reduction, element):
-    """Not rounded to the dtype of the inputs; f32 inputs of the same values have the same losses."""
+    """Losses are not rounded to the dtype of the inputs; f32 inputs of the same values have the same losses."""
     values = [(rng.standard_normal(s) / 2).astype(np.float32) for s in ((37, 16), (40, 16))]
     narrow = [bk.upload(value, element, library=library) for value in values]
     values = [np.asarray(bk.download(each), np.float64) for each in narrow]

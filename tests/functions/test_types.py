@@ -75,7 +75,7 @@ EXAMPLES["plans"] = next(code for code in blocks("python", PLANS) if "BinaryBack
 
 
 def checked(checker, folder, programs):
-    """For each program the lines with errors, and the codes of mypy's errors."""
+    """The lines with errors of each program, and the codes of mypy's errors."""
     paths = [folder / f"{name}.py" for name in programs]
     for path, text in zip(paths, programs.values()):
         path.write_text(text)

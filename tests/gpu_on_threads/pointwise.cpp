@@ -54,7 +54,7 @@ struct AddPosition {
     }
 };
 
-// How operands' strides differ from dense ones.
+// Differences of operands' strides from dense ones.
 enum Kind {
     kDense,
     kTransposeFirst,

@@ -30,7 +30,7 @@ def tree(tmp_path):
 
 
 def commands(tree: pathlib.Path, archs: str) -> dict[str, str]:
-    """For each file the command that compiles it in a build; its objects are those that it would link."""
+    """The command that compiles each file in a build; its objects are those that it would link."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     result = subprocess.run(
         ["make", "-n", "build/cuda/libbaracuda_kernels.so", "INNER=1", "VENV=", "NVCC=nvcc", f"CUDA_ARCHS={archs}"],

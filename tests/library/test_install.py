@@ -110,7 +110,7 @@ def test_make_wheel_writes_an_sdist_and_two_wheels(wheels):
 
 @pytest.fixture(scope="module")
 def site(wheels, tmp_path_factory):
-    """Both wheels, unpacked."""
+    """The two wheels, unpacked."""
     folder = tmp_path_factory.mktemp("site")
     for wheel in wheels[1:]:
         with zipfile.ZipFile(wheel) as archive:
@@ -240,7 +240,7 @@ def pkg_config(prefix, name):
 
 @pytest.fixture(scope="module")
 def prefix(tree, tmp_path_factory):
-    """Both libraries, installed one after the other. The second one differs by a byte that no loader looks at."""
+    """The two libraries, installed one after the other. The second one differs by a byte that no loader looks at."""
     prefix = tmp_path_factory.mktemp("prefix")
     make(tree, "install", f"PREFIX={prefix}", "BACKEND=cpu")
     cuda = tree / "build" / "cuda" / "libbaracuda_kernels.so"

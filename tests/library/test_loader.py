@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which library is opened, and the error when none can be."""
+"""The choice of a library, and the error when none can be opened."""
 
 import logging
 import os

@@ -60,6 +60,15 @@ def test_a_word_with_a_meaning_in_a_folder():
     assert found("native/core/row/a.h", "int band;\n") == [(1, "band")]
 
 
+def test_fragments():
+    lines = ("// Of a row.", "int a;  // of a row", "// Rows of a tile,", "// As many as fit.")
+    assert found("native/core/a.h", "\n".join(lines)) == [(1, "Of")]
+    lines = ('"""What a module does."""', "# How it does this.", "def f():", '    """The same."""')
+    assert found("tools/a.py", "\n".join(lines)) == [(1, "What"), (2, "How"), (4, "The same")]
+    table = "doc = As b.\nworkspace = as for b\nabout = All but b.\n"
+    assert found("native/a/a.abi", table) == [(1, "As"), (3, "All but")]
+
+
 def test_output(capsys, monkeypatch, tmp_path):
     (tmp_path / "native" / "x").mkdir(parents=True)
     (tmp_path / "native" / "x" / "a.h").write_text("int turn;\n")

@@ -138,7 +138,7 @@ def test_ldl(n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(6, 6), (20, 7), (7, 20), (33, 33), (3, 1), (1, 3)])
 def test_least_squares(shape, dtype):
-    """Of full and of less rank: the norms of residual and solution are the least, and the rank is that of NumPy."""
+    """Norms of residual and solution are the least at full and at less rank, and the rank is that of NumPy."""
     m, n = shape
     rng = np.random.default_rng(m)
 

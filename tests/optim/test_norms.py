@@ -78,7 +78,7 @@ def test_non_finite_gradients(device, value):
 
 
 def test_norms_of_several_dtypes(device):
-    """Both kinds of f32 norms."""
+    """Gradients of f32 and of bf16 have one norm."""
     grads = gradients(device, "f32") + gradients(device, "bf16")
     np.testing.assert_allclose(device.values(optim.get_total_norm(grads)), norm_of(device, grads), rtol=1e-6)
 
@@ -94,7 +94,7 @@ def test_refusals(device):
 
 @pytest.mark.parametrize("name", references.OPTIONS)
 def test_max_norm_of_a_step(device, name):
-    """As clipping before it, up to the rounding of the clipped gradients; these are left as they are."""
+    """A step with max_norm is one after clipping, up to the rounding of clipped gradients; gradients stay."""
     rng = np.random.default_rng(3)
     values, grads = rng.standard_normal(5000), rng.standard_normal(5000)
     p, g, q, h = device.put(values), device.put(grads), device.put(values), device.put(grads)
@@ -107,7 +107,7 @@ def test_max_norm_of_a_step(device, name):
 
 
 def test_a_table_is_pointed_at_other_tensors(device):
-    """As between calls with PyTorch tensors, which keep the end of a table on the device."""
+    """A table serves calls with other PyTorch tensors, which keep its end on the device."""
     first, then = gradients(device, "f32"), gradients(device, "f32", scale=3.0, offset=1)
     table = clip._Gradients(first)
     table.release()

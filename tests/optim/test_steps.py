@@ -79,7 +79,7 @@ def test_unaligned_tensors_have_the_same_bits(device, name):
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16"])
 @pytest.mark.parametrize("name", references.OPTIONS)
 def test_lr_0_keeps_the_bits(device, name, dtype):
-    """Of NaN, inf and -0 as well, and whatever the gradient."""
+    """The bits of NaN, inf and -0 stay as well, whatever the gradient."""
     values = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, 65504.0, 2.0**-24])
     p, g = device.put(values, dtype), device.put([1, -0.0, 1, np.inf, 1, np.nan, 0, -1], dtype)
     before = device.bits(p)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How weights and states are stored: master weights, error words, stochastic rounding, states of 8 bits, averages."""
+"""Storage of weights and states: master weights, error words, stochastic rounding, states of 8 bits, averages."""
 
 import numpy as np
 import pytest

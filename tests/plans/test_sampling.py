@@ -179,7 +179,7 @@ def test_exactly_k_tokens_of_equal_ones(library):
 
 
 def test_greedy_is_argmax(library):
-    """Of logits that differ in the last bit."""
+    """Greedy sampling is argmax of logits that differ in the last bit."""
     rng = np.random.default_rng(4)
     x = np.nextafter(np.float32(3), np.float32(4)) * np.ones((50, 777), np.float32)
     x[rng.random(x.shape) < 0.9] = 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects count as streams."""
+"""Objects that count as streams."""
 
 from fractions import Fraction
 

@@ -24,7 +24,7 @@ def test_known_answers():
 
 
 def test_the_last_window_of_ceil_mode_begins_in_the_image():
-    """Of four cells with padding 1, windows of 2 at a stride of 3 would begin at -1, 2 and 5, behind the image."""
+    """Windows of 2 at a stride of 3 over four cells with padding 1 would begin at -1, 2 and 5, behind the image."""
     x = np.arange(4, dtype=np.float32).reshape(1, 1, 4)
     assert bk.max_pool1d(x, 2, 3, 1, ceil_mode=True).shape == (1, 1, 2)
     assert bk.max_pool1d(x, 2, 3, 1).shape == (1, 1, 2)

@@ -61,7 +61,7 @@ def test_every_code_and_scale_of_blocks(library, name):
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("rows", [1, 40])
 def test_unit_vectors_give_the_weights(library, name, rows):
-    """Of finite values: element i of row j of the weights is the product with unit vector i, exactly."""
+    """Element i of row j of the weights, if finite, is the product with unit vector i, exactly."""
     data = blocks_of(name)[:: 257 if name in F16_SCALES else 1]
     want = decoded(FORMATS[name], data)
     data, want = (each[np.isfinite(want).all(1)] for each in (data, want))

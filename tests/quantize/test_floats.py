@@ -47,7 +47,7 @@ def test_every_code_has_the_value_of_ml_dtypes(library, name):
 
 @pytest.mark.parametrize("name", [name for name in TYPES if name != "e8m0"])
 def test_rounding_is_that_of_ml_dtypes(library, name):
-    """In the range where nothing saturates."""
+    """Rounding agrees in the range where nothing saturates."""
     table = np.arange(COUNT.get(name, 256), dtype=np.uint8).view(TYPES[name]).astype(np.float32)
     most = np.nanmax(np.where(np.isinf(table), np.nan, table))
     x = near(table)

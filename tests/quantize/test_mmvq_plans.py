@@ -14,7 +14,7 @@ SOME = ("q4_0", "q5_1", "q8_0", "q3_K", "q4_K", "q6_K", "q8_K")
 
 
 class Bytes:
-    """What weights_of draws from."""
+    """Source from which weights_of draws."""
 
     def __init__(self, rng):
         self.rng = rng

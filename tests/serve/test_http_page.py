@@ -54,7 +54,7 @@ def test_errors_are_shown(page):
 
 
 def test_answers_are_text(page):
-    """What a message says is never markup."""
+    """The text of a message is never markup."""
     page, _ = page
     page.value(SEND.format("<img src=x onerror='window.broken = 1'>"))
     assert page.until(f"{ANSWER.format(2)}?.length > 0 && {IDLE}")

@@ -103,7 +103,7 @@ def test_sequences_in_one_row_are_those_apart(layer, rng):
 
 @LAYERS
 def test_a_sequence_in_parts(layer, rng):
-    """Also in parts shorter than a convolution's state."""
+    """A sequence may be in parts shorter than a convolution's state."""
     operands = layer(rng, LENGTH, 1)
     whole, last = operands(slice(None), operands.state)
     state, parts = operands.state, []

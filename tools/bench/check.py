@@ -40,7 +40,7 @@ def relative(got: Any, expected: Any) -> float:
     return error / largest if largest else np.nan if error else 0.0
 
 
-def picks(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, Any]:
+def sample_indices(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, Any]:
     """Random sample of range(count), with the first and the last index."""
     return np.concatenate(([0, count - 1], problem.data.rng.integers(0, count, number)))
 

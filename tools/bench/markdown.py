@@ -260,7 +260,7 @@ def functions(rows: Sequence[Row]) -> str:
 
 
 def cpu_report(facts: dict[str, Any], rows: Sequence[Row], *, behind: bool) -> str:
-    """How many problems reach 0.95 of the peer, and which do not."""
+    """The number of problems that reach 0.95 of the peer, and those that do not."""
     rows = [row for row in rows if row["times_peer"]]
     slower = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
     most = max(row["times_peer"] for row in rows)

@@ -103,7 +103,7 @@ def typeset(text: str) -> str:
 
 
 def classified(tokens: list[Token]) -> list[bool]:
-    """For each token whether it is mathematics."""
+    """Flags of the tokens that are mathematics."""
     is_math = [_is_math(tokens, i) for i in range(len(tokens))]
     depth = 0
     for i, token in enumerate(tokens):  # commas within the parentheses of a function or an interval

@@ -125,7 +125,7 @@ print(bk.download(d))
 
 def _awq(rest: str) -> str:
     return f"""
-# 64 columns of 128 terms. Each word has eight elements of four bits, here 9, and each zero is 8.
+# 64 columns of 128 K elements. Each word has eight elements of four bits, here 9, and each zero is 8.
 weights = bk.upload(np.full((64, 16), 0x99999999, np.uint32).view(np.int32))
 zeros = bk.upload(np.full((64, 1), 0x88888888, np.uint32).view(np.int32))
 scales = bk.upload(np.full((64, 8), 0.5, np.float16))

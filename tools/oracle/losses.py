@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Terms = tuple[np.ndarray, np.ndarray]  # values, and for each the sum of the magnitudes of its summands
+Sums = tuple[np.ndarray, np.ndarray]  # values, and for each the sum of the magnitudes of its summands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Loss:
     """A loss with one value per element.
 
     inputs     names, in C's order; `integers` of them are i64
-    term       (inputs..., parameter) -> Terms of the loss
-    slope      (inputs..., parameter) -> Terms of each derivative; the gradient is dy times that
+    term       (inputs..., parameter) -> Sums of the loss
+    slope      (inputs..., parameter) -> Sums of each derivative; the gradient is dy times that
     gradients  names of the gradients
     reads      the inputs that C's gradient takes; empty: all
     parameter  name of the parameter, and values to try
@@ -24,8 +24,8 @@ class Loss:
     """
 
     inputs: tuple[str, ...]
-    term: Callable[..., Terms]
-    slope: Callable[..., tuple[Terms, ...]]
+    term: Callable[..., Sums]
+    slope: Callable[..., tuple[Sums, ...]]
     gradients: tuple[str, ...] = ("dpred",)
     reads: tuple[str, ...] = ()
     parameter: str = ""
@@ -34,13 +34,13 @@ class Loss:
     domain: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-def whole(value: Any) -> Terms:
-    """Terms of a value without cancellation."""
+def whole(value: Any) -> Sums:
+    """Sums of a value without cancellation."""
     return np.asarray(value), np.abs(value)
 
 
-def parted(*parts: Any) -> Terms:
-    """Terms of a sum."""
+def parted(*parts: Any) -> Sums:
+    """Sums of a sum."""
     return sum(parts[1:], start=np.asarray(parts[0])), sum((np.abs(p) for p in parts), start=np.zeros(1))
 
 
@@ -63,33 +63,33 @@ def bent(square: float, bound: float, slope: float, d: np.ndarray) -> np.ndarray
     return np.where(size >= bound, slope * (size - bound / 2), square * d * d)
 
 
-def smooth_l1(p: np.ndarray, t: np.ndarray, beta: float) -> Terms:
+def smooth_l1(p: np.ndarray, t: np.ndarray, beta: float) -> Sums:
     return whole(bent(0.5 / beta if beta else 0.0, beta, 1.0, p - t))
 
 
-def bce(p: np.ndarray, t: np.ndarray) -> Terms:
+def bce(p: np.ndarray, t: np.ndarray) -> Sums:
     one, other = (np.maximum(np.log(p), -100), np.maximum(np.log1p(-p), -100))
     value, magnitude = parted(-t * one, (t - 1) * other)
     return value, magnitude + 1e-3
 
 
-def logits(x: np.ndarray, t: np.ndarray) -> Terms:
+def logits(x: np.ndarray, t: np.ndarray) -> Sums:
     return parted(x * np.where(x > 0, 1 - t, -t), np.log1p(np.exp(-np.abs(x))))
 
 
-def kl_div(x: np.ndarray, t: np.ndarray) -> Terms:
+def kl_div(x: np.ndarray, t: np.ndarray) -> Sums:
     _, magnitude = parted(t * np.log(t), -t * x)
     value = t * (np.log(t) - x)
     return without(t <= 0, value), without(t <= 0, magnitude)
 
 
-def poisson(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
+def poisson(x: np.ndarray, t: np.ndarray, flag: int) -> Sums:
     if flag:
         return parted(np.exp(x), -without(t == 0, t * x))
     return parted(x, -without(t == 0, t * np.log(x)))
 
 
-def poisson_slope(x: np.ndarray, t: np.ndarray, flag: int) -> tuple[Terms]:
+def poisson_slope(x: np.ndarray, t: np.ndarray, flag: int) -> tuple[Sums]:
     return (parted(np.exp(x), -t) if flag else parted(np.ones_like(x), -without(t == 0, t / x)),)
 
 
@@ -97,22 +97,22 @@ def variance(v: np.ndarray, eps: float) -> np.ndarray:
     return np.where(v < eps, eps, v)
 
 
-def gaussian(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
+def gaussian(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Sums:
     v = variance(v, eps)
     return parted(0.5 * np.log(v), 0.5 * (x - t) ** 2 / v)
 
 
-def ranking(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+def ranking(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Sums:
     value, magnitude = parted(margin, -t * (x1 - x2))
     return without(value < 0, value), magnitude
 
 
-def ranking_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Terms, Terms]:
+def ranking_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Sums, Sums]:
     slope = np.where(margin - t * (x1 - x2) > 0, t, 0.0)
     return whole(-slope), whole(slope)
 
 
-def hinge(x: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+def hinge(x: np.ndarray, t: np.ndarray, margin: float) -> Sums:
     return np.where(t == 1, x, without(margin < x, margin - x)), np.abs(x) + abs(margin)
 
 
@@ -168,8 +168,8 @@ class RowLoss:
     inputs      of the rows' shape, in C's order
     targets     "index" or "sign" (one a row), "list" or "shares" (of the rows' shape); empty: none
     target      name of the target
-    term        (inputs..., target, parameters...) -> Terms
-    slope       the same -> Terms of each derivative; the gradient is dy times that
+    term        (inputs..., target, parameters...) -> Sums
+    slope       the same -> Sums of each derivative; the gradient is dy times that
     parameters  names of the parameters, and values to try
     takes_special   whether the formula holds for infinities and NaN
     """
@@ -178,8 +178,8 @@ class RowLoss:
     strides: tuple[str, ...]
     inputs: tuple[str, ...]
     targets: str
-    term: Callable[..., Terms]
-    slope: Callable[..., tuple[Terms, ...]]
+    term: Callable[..., Sums]
+    slope: Callable[..., tuple[Sums, ...]]
     target: str = "target"
     gradients: tuple[str, ...] = ("dinput",)
     parameters: tuple[str, ...] = ()
@@ -220,12 +220,12 @@ def spread_of(x: np.ndarray) -> np.ndarray:
     return 1 + np.max(np.abs(finite), axis=1, initial=0)
 
 
-def cross_entropy(x: np.ndarray, t: np.ndarray) -> Terms:
+def cross_entropy(x: np.ndarray, t: np.ndarray) -> Sums:
     lse, chosen = log_sum_exp(x), at(x, t)
     return np.where(valid(x, t), lse - chosen, 0.0), valid(x, t) * (spread_of(x) + np.abs(np.nan_to_num(chosen)))
 
 
-def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Terms]:
+def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Sums]:
     p, hit = softmax(x), is_target(x, t)
     known = valid(x, t)[:, None]
     return ((np.where(known, p - hit, 0.0), known * (np.nan_to_num(p) * spread_of(x)[:, None] + hit)),)
@@ -242,7 +242,7 @@ def weighted_shares(
 
 def weighted_cross_entropy(
     x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float, z: float
-) -> Terms:
+) -> Sums:
     counts, q = weighted_shares(x, t, w, ignored, smoothing)
     lse = log_sum_exp(x)
     value = np.where(q == 0, 0.0, q * (lse[:, None] - x)).sum(axis=1)
@@ -254,7 +254,7 @@ def weighted_cross_entropy(
 
 def weighted_cross_entropy_slope(
     x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float, z: float
-) -> Terms:
+) -> Sums:
     counts, q = weighted_shares(x, t, w, ignored, smoothing)
     p, all_q, lse = softmax(x), q.sum(axis=1, keepdims=True), log_sum_exp(x)[:, None]
     normalizer = np.where(counts[:, None], 2 * z * lse * p, 0.0)
@@ -264,17 +264,17 @@ def weighted_cross_entropy_slope(
     return value, np.where(counts[:, None], size, 0.0)
 
 
-def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Terms:
+def soft_cross_entropy(x: np.ndarray, q: np.ndarray) -> Sums:
     parts = np.where(q == 0, 0.0, q * (log_sum_exp(x)[:, None] - x))
     return np.sum(parts, axis=1), np.sum(np.abs(q), axis=1) * 2 * spread_of(x)
 
 
-def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
+def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Sums]:
     p, all_q = softmax(x), np.sum(q, axis=1, keepdims=True)
     return ((all_q * p - q, np.abs(all_q) * p * spread_of(x)[:, None] + np.abs(q)),)
 
 
-def soft_cross_entropy_target_slope(x: np.ndarray) -> Terms:
+def soft_cross_entropy_target_slope(x: np.ndarray) -> Sums:
     """Negative log probability of each class."""
     return log_sum_exp(x)[:, None] - x, np.broadcast_to(2 * spread_of(x)[:, None], x.shape)
 
@@ -295,12 +295,12 @@ def cosine_parts(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, ...]:
     return dot / divisor, size / divisor, n1, n2, divisor
 
 
-def cosine(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+def cosine(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Sums:
     c, size, *_ = cosine_parts(x1, x2)
     return np.where(t > 0, 1 - c, np.maximum(0, c - margin)), 1 + size + abs(margin)
 
 
-def cosine_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Terms, Terms]:
+def cosine_slope(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> tuple[Sums, Sums]:
     c, size, n1, n2, divisor = (v[:, None] for v in cosine_parts(x1, x2))
     k = np.where(t > 0, -1.0, np.where(c[:, 0] > margin, 1.0, 0.0))[:, None]
 
@@ -315,12 +315,12 @@ def norm(d: np.ndarray, p: float) -> np.ndarray:
     return np.sum(np.abs(d) ** p, axis=1) ** (1 / p)
 
 
-def triplet(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> Terms:
+def triplet(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> Sums:
     one, other = norm(a - near, p), norm(a - far, p)
     return np.maximum(0, one - other + margin), 8 * (one + other) + abs(margin)
 
 
-def triplet_slope(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> tuple[Terms, ...]:
+def triplet_slope(a: np.ndarray, near: np.ndarray, far: np.ndarray, margin: float, p: float) -> tuple[Sums, ...]:
     active = (norm(a - near, p) - norm(a - far, p) + margin > 0)[:, None]
 
     def one(d):
@@ -336,13 +336,13 @@ def hinges(x: np.ndarray, t: np.ndarray, margin: float) -> np.ndarray:
     return np.where(is_target(x, t) | ~valid(x, t)[:, None], 0.0, h)
 
 
-def multi_margin(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> Terms:
+def multi_margin(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> Sums:
     sizes = (abs(margin) + np.abs(at(x, t))[:, None] + np.abs(x)) ** p * (hinges(x, t, margin) > 0)
     count = max(x.shape[1], 1)
     return np.sum(hinges(x, t, margin) ** p, axis=1) / count, 4 * np.sum(sizes, axis=1) / count
 
 
-def multi_margin_slope(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> tuple[Terms]:
+def multi_margin_slope(x: np.ndarray, t: np.ndarray, margin: float, p: float) -> tuple[Sums]:
     h = hinges(x, t, margin)
     g = np.where(h > 0, p * h ** (p - 1), 0.0)
     sizes = np.where(h > 0, p * (abs(margin) + np.abs(at(x, t))[:, None] + np.abs(x)) ** (p - 1), 0.0)
@@ -360,7 +360,7 @@ def multilabel_pairs(x: np.ndarray, labels: np.ndarray) -> list[list[int]]:
     return found
 
 
-def multilabel_margin(x: np.ndarray, labels: np.ndarray) -> Terms:
+def multilabel_margin(x: np.ndarray, labels: np.ndarray) -> Sums:
     value, size = np.zeros((2, len(x)))
     for r, listed in enumerate(multilabel_pairs(x, labels)):
         others = np.setdiff1d(np.arange(x.shape[1]), listed)
@@ -371,7 +371,7 @@ def multilabel_margin(x: np.ndarray, labels: np.ndarray) -> Terms:
     return value / count, size / count
 
 
-def multilabel_margin_slope(x: np.ndarray, labels: np.ndarray) -> tuple[Terms]:
+def multilabel_margin_slope(x: np.ndarray, labels: np.ndarray) -> tuple[Sums]:
     slope = np.zeros(x.shape)
     for r, listed in enumerate(multilabel_pairs(x, labels)):
         others = np.setdiff1d(np.arange(x.shape[1]), listed)
@@ -382,13 +382,13 @@ def multilabel_margin_slope(x: np.ndarray, labels: np.ndarray) -> tuple[Terms]:
     return (whole(slope / x.shape[1]),)
 
 
-def soft_margin(x: np.ndarray, y: np.ndarray) -> Terms:
+def soft_margin(x: np.ndarray, y: np.ndarray) -> Sums:
     value, magnitude = logits(x, y)
     count = max(x.shape[1], 1)
     return np.sum(value, axis=1) / count, np.sum(magnitude, axis=1) / count
 
 
-def soft_margin_slope(x: np.ndarray, y: np.ndarray) -> tuple[Terms]:
+def soft_margin_slope(x: np.ndarray, y: np.ndarray) -> tuple[Sums]:
     value, magnitude = parted(sigmoid(x), -y)
     return ((value / x.shape[1], magnitude / x.shape[1]),)
 
@@ -404,13 +404,13 @@ def costs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.maximum(-x, 0) + rest, np.maximum(x, 0) + rest
 
 
-def weighted_bce(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+def weighted_bce(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Sums:
     w, p = repeated(w, len(x)), repeated(p, len(x))
     yes, no = costs(x)
     return parted(w * p * without(t == 0, t * yes), w * without(t == 1, (1 - t) * no))
 
 
-def weighted_bce_slope(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+def weighted_bce_slope(x: np.ndarray, t: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Sums:
     w, p = repeated(w, len(x)), repeated(p, len(x))
     return parted(w * (1 - t) * sigmoid(x), -w * p * t * sigmoid(-x))
 
@@ -422,13 +422,13 @@ def focal_parts(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> tup
     return side, missed, without(t == 0, t * yes) + without(t == 1, (1 - t) * no)
 
 
-def focal(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
+def focal(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Sums:
     side, missed, cost = focal_parts(x, t, alpha, gamma)
     value, magnitude = whole(side * missed**gamma * cost)
     return value, magnitude * (4 + gamma)
 
 
-def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
+def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Sums:
     side, missed, cost = focal_parts(x, t, alpha, gamma)
     modulation = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
     value, magnitude = parted(
@@ -437,21 +437,21 @@ def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Ter
     return value, magnitude * (4 + gamma)
 
 
-def kl_div_of_logs(x: np.ndarray, t: np.ndarray) -> Terms:
+def kl_div_of_logs(x: np.ndarray, t: np.ndarray) -> Sums:
     return parted(np.exp(t) * t, -np.exp(t) * x)
 
 
-def bce_target(p: np.ndarray) -> Terms:
+def bce_target(p: np.ndarray) -> Sums:
     one, other = np.maximum(np.log(p), -100), np.maximum(np.log1p(-p), -100)
     return parted(other, -one)
 
 
-def weighted_bce_target(x: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Terms:
+def weighted_bce_target(x: np.ndarray, w: np.ndarray | None, p: np.ndarray | None) -> Sums:
     w, p = repeated(w, len(x)), repeated(p, len(x))
     return parted(w * without(p == 1, (p - 1) * costs(x)[0]), -w * x)
 
 
-def kl_div_target(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
+def kl_div_target(x: np.ndarray, t: np.ndarray, flag: int) -> Sums:
     if flag:
         share = np.exp(t)
         _, magnitude = parted(*(without(share == 0, share * part) for part in (t, -x, 1.0)))
@@ -460,22 +460,22 @@ def kl_div_target(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
     return without(t <= 0, value), without(t <= 0, magnitude)
 
 
-def poisson_target(x: np.ndarray, flag: int) -> Terms:
+def poisson_target(x: np.ndarray, flag: int) -> Sums:
     return whole(-x if flag else -np.log(x))
 
 
-def ranking_target(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+def ranking_target(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Sums:
     is_lost = margin - t * (x1 - x2) > 0
     return np.where(is_lost, x2 - x1, 0.0), np.where(is_lost, np.abs(x1) + np.abs(x2), 0.0)
 
 
-def gaussian_variance(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
+def gaussian_variance(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Sums:
     v = variance(v, eps)
     return parted(0.5 / v, -0.5 * (x - t) ** 2 / v / v)
 
 
 # gradients of other inputs than the prediction: inputs in C's order, scalars, the gradient's name, the slope
-TARGET_SLOPES: dict[str, tuple[tuple[str, ...], dict[str, float], str, Callable[..., Terms]]] = {
+TARGET_SLOPES: dict[str, tuple[tuple[str, ...], dict[str, float], str, Callable[..., Sums]]] = {
     "bce_target": (("pred",), {}, "dtarget", bce_target),
     "bce_with_logits_weighted_target": (
         ("logits", "weight", "pos_weight"), {"weight_extent": 1, "pos_weight_extent": 1}, "dtarget",

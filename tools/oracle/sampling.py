@@ -22,7 +22,7 @@ def fraction(high: int, low: int) -> float:
 
 
 def uniform(word: int) -> float:
-    """In (0, 1]."""
+    """A number in (0, 1]."""
     return (word + 1) / 2**32
 
 

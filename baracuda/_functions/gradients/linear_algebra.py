@@ -73,7 +73,7 @@ def determinant(call: Call, given: Given) -> Any:
 
 
 def log_determinant(call: Call, given: Given) -> Any:
-    """By the logarithm of the modulus and, of complex matrices, by the sign, which has the phase."""
+    """Gradient through the logarithm of the modulus and, of complex matrices, through the sign, which has the phase."""
     scale = given["dlogabsdet"]
     if "complex" in str(given["a"].dtype):
         scale = scale + 1j * (given["dy"] * _conjugate(given["sign"])).imag
@@ -117,8 +117,8 @@ def cholesky_solve(call: Call, given: Given) -> tuple[Any, Any]:
 
 
 def qr(call: Call, given: Given) -> Any:
-    """Of reduced factors, and of complete ones that are the same: for m >= n by Walter and Lehmann; for m < n the first
-    m columns are those of a square matrix, and the others are Q times those of R.
+    """Gradient of QR with reduced factors, or with complete ones that are the same: for m >= n by Walter and Lehmann;
+    for m < n the first m columns are those of a square matrix, and the others are Q times those of R.
     """
     a, q, r, dq, dr = (given[name] for name in ("a", "q", "r", "dy", "dr"))
     m, n = a.shape[-2:]
@@ -161,7 +161,7 @@ def exponential(call: Call, given: Given) -> Any:
 
 
 def lu(call: Call, given: Given) -> Any:
-    """Of a = P L U, for each of the shapes of a."""
+    """Gradient of a = P L U, for each of the shapes of a."""
     low, up, dl, du = given["l"], given["u"], given["dl"], given["du"]
     return given["p"] @ _of_lu(call, low, up, dl, du)
 
@@ -243,8 +243,8 @@ def ormqr(call: Call, given: Given) -> tuple[Any, Any, Any]:
 
 
 def _of_reflectors(call: Call, packed: Any, tau: Any, c: Any, dy: Any, *, adjoint: bool) -> tuple[Any, Any]:
-    """Of Q c or Q^H c, by Q = I - V T V^H with T = (I + D S)^-1 D, D being diag(tau) and S the upper triangle of V^H V
-    without its diagonal: Schreiber and Van Loan (1989).
+    """Gradient of Q c or Q^H c, by Q = I - V T V^H with T = (I + D S)^-1 D, D being diag(tau) and S the upper triangle
+    of V^H V without its diagonal: Schreiber and Van Loan (1989).
     """
     count, is_complex = tau.shape[-1], "complex" in str(packed.dtype)
     packed, unread = packed[..., :count], packed[..., count:]

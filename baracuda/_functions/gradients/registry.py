@@ -69,7 +69,7 @@ class Gradient:
         return [name for name in dict.fromkeys(found) if name not in self.incoming]
 
     def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
-        """Which results of `spec` the gradients of the needed arguments require."""
+        """Flags of the results of `spec` that the gradients of the needed arguments require."""
         return [any([needs.get(name, False) for name, at in self.given.items() if at == k])
                 for k in range(len(self.spec.outputs))]  # fmt: skip
 

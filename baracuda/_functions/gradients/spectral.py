@@ -117,7 +117,7 @@ def of_pinv(call: Call, given: Given) -> Any:
 
 
 def of_lstsq(call: Call, given: Given) -> tuple[Any, Any]:
-    """Of x = A^+ b, by the gradient of the pseudoinverse, for matrices of full rank."""
+    """Gradient of x = A^+ b, by the gradient of the pseudoinverse, for matrices of full rank."""
     a, b, dy = given["a"], given["b"], given["dy"]
     y = call("linalg_pinv", a)[0]
     db = _adjoint(y) @ dy
@@ -125,8 +125,8 @@ def of_lstsq(call: Call, given: Given) -> tuple[Any, Any]:
 
 
 def of_polar(call: Call, given: Given) -> Any:
-    """With a = W S V^H: of u, W ((M - M^H) / (s[i] + s[j])) V^H for M = W^H du V, and what is outside the spaces of W
-    and V over s; of p, 2 a X for the X that solves p X + X p = dp, made Hermitian.
+    """Gradients for a = W S V^H: of u, W ((M - M^H) / (s[i] + s[j])) V^H for M = W^H du V, and what is outside the
+    spaces of W and V over s; of p, 2 a X for the X that solves p X + X p = dp, made Hermitian.
     """
     a, du, dp = given["a"], given["dy"], given.get("dp")
     w, s, vh, _ = call("linalg_svd", a, full_matrices=False)

@@ -33,7 +33,7 @@ def _check_groups(heads: Any, kv_heads: Any, q: Shape, k: Shape) -> None:
 
 
 def _fills_if_empty(spec: Spec, results: Mapping[str, Shape], y: Shape) -> dict[str, float | str]:
-    """What C does not compute for a y without elements: lse of values without features is NaN, gradients are 0."""
+    """Values that C leaves out for a y without elements: lse of values without features is NaN, gradients are 0."""
     if 0 not in y:
         return {}
     return {o.pointer: math.nan if o.pointer == "lse" else 0.0 for o in spec.outputs if 0 not in results[o.pointer]}

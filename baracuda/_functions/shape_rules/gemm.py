@@ -27,7 +27,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     rows, columns = (a[-2:-1] or (1,))[0], b[-1] if len(b) > 1 else 1
     contracted, contracted_b = a[-1], b[-2] if len(b) > 1 else b[0]
     if contracted != contracted_b:
-        raise InvalidProblemError(f"a has shape {a} and b {b}: the sums have {contracted} and {contracted_b} terms")
+        raise InvalidProblemError(f"a has shape {a} and b {b}: the sums have {contracted} and {contracted_b} summands")
     batch = batch_of(a, b)
     count = math.prod(batch)
     if exceeds(INT32_MAX, rows, columns, contracted, count):

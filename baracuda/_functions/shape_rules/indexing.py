@@ -15,7 +15,7 @@ from baracuda.tensor import TensorRef
 
 
 def gather(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """Along other axes than `axis`, x may be longer than the index: the op reads its leading part."""
+    """x may be longer than the index along other axes than `axis`: the op reads its leading part."""
     x, index = shapes["x"], shapes["index"]
     axis = axis_of("axis", numbers["axis"], index)
     if len(x) != len(index) or any([have < want for d, (have, want) in enumerate(zip(x, index)) if d != axis]):

@@ -78,7 +78,7 @@ def _words(spec: Spec) -> dict[str, list[str]]:
 
 
 def own_axes(spec: Spec) -> dict[str, int]:
-    """How many axes each array has behind those of the batch."""
+    """The number of axes that each array has behind those of the batch."""
     words = _words(spec)
     return {argument.name: len(words[argument.pointer]) - 1 for argument in spec.arrays}
 

@@ -31,7 +31,7 @@ def array(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
 
 
 def dropout(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """With channel_axis the elements behind this axis are dropped together."""
+    """Elements behind channel_axis, if given, are dropped together."""
     meta = array(spec, shapes, numbers)
     shape = shapes[spec.arrays[0].name]
     if shapes.get("residual", shape) != shape:

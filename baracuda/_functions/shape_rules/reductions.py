@@ -45,7 +45,7 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
 
 
 def over_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
-    """For ops that take a mask of the reduced axes."""
+    """Shapes of ops that take a mask of the reduced axes."""
     shape = shapes["x"]
     _, axes, result = split_axes(shape, numbers)
     results = tuple([1 if a in axes else extent for a, extent in enumerate(shape)])

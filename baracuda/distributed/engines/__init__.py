@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves the bytes of collectives: NCCL, shared memory of a host, or copies within one rank."""
+"""Engines that move the bytes of collectives: NCCL, shared memory of a host, or copies within one rank."""

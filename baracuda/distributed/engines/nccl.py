@@ -47,7 +47,7 @@ def unique_id(library: Library) -> bytes:
 
 
 class NcclEngine:
-    """On the device that is current when it is made."""
+    """NCCL on the device that is current when the engine is made."""
 
     backend = "cuda"
 
@@ -87,7 +87,7 @@ class NcclEngine:
     def adopted(
         cls, handle: int, rank: int, size: int, timeout: float, library: Library, deterministic: bool
     ) -> NcclEngine:
-        """On an ncclComm_t of someone else."""
+        """An engine on an ncclComm_t of someone else."""
         api = nccl()
         found = []
         for name in ("ncclCommUserRank", "ncclCommCount"):
@@ -276,7 +276,7 @@ class NcclEngine:
             raise self.error
 
     def _reason(self) -> DistributedError | None:
-        """What is wrong with another rank."""
+        """The error of another rank."""
         if isinstance(self.control, SegmentControl) and (text := self.control.segment.trouble()):
             return RankFailedError(text)
         return None

@@ -53,7 +53,7 @@ def reduce_parts(parts: Sequence[Array], op: str, dtype: ElementKind) -> Array:
 
 
 def _conversions(dtype: ElementKind) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
-    """From bytes to numbers of the dtype of the sums, and back."""
+    """Conversions from bytes to numbers of the dtype of the sums, and back."""
     if dtype is ElementKind.BF16:
         return (
             lambda x: f32_from_bf16(x.view(np.uint16)),

@@ -186,7 +186,7 @@ class Segment:
         return text, tuple(ranks)
 
     def trouble(self) -> str:
-        """What another rank has reported, or that one is dead; empty while all is well. For other threads."""
+        """The error that another rank has reported, or that one is dead; empty while all is well. For other threads."""
         for rank in range(self.size):
             state = _STATE[int(self._states[rank])]
             if rank != self.rank and state in ("timeout", "failed"):
@@ -230,7 +230,7 @@ def make_file(nbytes: int) -> IO[bytes]:
 
 
 def address_of(file: IO[bytes]) -> Address:
-    """By which processes of the same user open a file without a name while this process has it open."""
+    """The address by which processes of the same user open a file without a name while this process has it open."""
     return _address(f"/proc/{os.getpid()}/fd/{file.fileno()}", file.fileno())
 
 

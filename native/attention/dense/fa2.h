@@ -230,7 +230,7 @@ protected:
                                 const int32_t* cu_seqlens_k, T* y, const float* lse) const {
         return rows().problem(scalars(), slopes, q, k, v, cu_seqlens_q, cu_seqlens_k, y, lse);
     }
-    // Without memory, for workspaces.
+    // Problem without memory, for workspaces.
     AttentionForward<T> problem() const {
         const T* const none = nullptr;
         return problem(nullptr, none, none, none, nullptr, nullptr, nullptr, nullptr);

@@ -20,15 +20,15 @@ namespace bk::attention_cpu {
 // Chunks of the keys, each a multiple of kKeys keys.
 struct KeyChunks {
     static constexpr int64_t kLeastKeys = 512, kMost = 8, kTasks = 64;
-    static constexpr int64_t kMostBytes = int64_t{64} << 20;  // of the parts of dQ
+    static constexpr int64_t kMostBytes = int64_t{64} << 20;  // of the partial sums of dQ
     int64_t keys, count;
 
-    // `size`: bytes of an element of a part.
+    // `size`: bytes of an element of a partial sum.
     template <class T>
     static KeyChunks of(const AttentionForward<T>& f, int64_t tile, int64_t size) {
-        const int64_t k_len = std::max<int64_t>(f.lengths.k_len, 1), part = dq_elements(f) * size;
+        const int64_t k_len = std::max<int64_t>(f.lengths.k_len, 1), partial = dq_elements(f) * size;
         const int64_t by_tasks = f.is_batch_invariant ? 1 : ceil_div(kTasks, f.batch * f.kv_heads);
-        const int64_t most = clamp_row(std::min(by_tasks, kMostBytes / std::max<int64_t>(part, 1)), 1, kMost);
+        const int64_t most = clamp_row(std::min(by_tasks, kMostBytes / std::max<int64_t>(partial, 1)), 1, kMost);
         const int64_t keys = ceil_div(std::max(ceil_div(k_len, most), std::min(k_len, kLeastKeys)), tile) * tile;
         return {keys, ceil_div(k_len, keys)};
     }
@@ -36,17 +36,17 @@ struct KeyChunks {
     static int64_t dq_elements(const AttentionForward<T>& f) {
         return f.batch * f.heads * f.lengths.q_len * f.d_k;
     }
-    // Bounds that never fall as an extent grows, unlike the numbers of of(): tasks, and bytes of the parts of dQ.
+    // Bounds that never fall as an extent grows, unlike the numbers of of(): tasks, and bytes of the partial sums of dQ.
     template <class T>
     static int64_t most_tasks(const AttentionForward<T>& f) {
         return f.batch * f.kv_heads * ceil_div(std::max<int64_t>(f.lengths.k_len, 1), kLeastKeys);
     }
     template <class T>
-    static int64_t most_part_bytes(const AttentionForward<T>& f, int64_t size) {
+    static int64_t most_partial_bytes(const AttentionForward<T>& f, int64_t size) {
         if (f.lengths.k_len <= kLeastKeys) return 0;
         const int64_t heads = std::min(f.batch * f.kv_heads, kTasks - 1);
-        const int64_t parts = std::min(kMost * heads, kTasks + heads), group = f.heads / f.kv_heads;
-        return std::min(parts * group * f.lengths.q_len * f.d_k * size, kMostBytes) / 64 * 64 + 64;
+        const int64_t partials = std::min(kMost * heads, kTasks + heads), group = f.heads / f.kv_heads;
+        return std::min(partials * group * f.lengths.q_len * f.d_k * size, kMostBytes) / 64 * 64 + 64;
     }
 };
 
@@ -64,7 +64,7 @@ struct BackwardTiles {
     const AttentionBackward<T>& p;
     uint64_t seed;
     KeyChunks chunks;
-    C* dq_parts;  // [chunk, batch, head, query, d_k] if there are several chunks
+    C* dq_partials;  // [chunk, batch, head, query, d_k] if there are several chunks
 
     const AttentionForward<T>& forward() const { return p.forward; }
     int64_t d_k() const { return forward().d_k; }
@@ -373,7 +373,7 @@ struct BackwardTiles {
             if (chunks.count > 1) {
                 if (is_zero) return;
                 const int64_t row = ((chunk * f.batch + c.b) * f.heads + block.h) * f.lengths.q_len + block.i + r;
-                for (int64_t d = 0; d < d_k(); ++d) dq_parts[row * d_k() + d] = from[d * kNr];
+                for (int64_t d = 0; d < d_k(); ++d) dq_partials[row * d_k() + d] = from[d * kNr];
             } else {
                 T* const to = p.dq.at(c.b, block.h, c.s.q_begin + block.i + r);
                 for (int64_t d = 0; d < d_k(); ++d) to[d] = narrow<T>(is_zero ? C(0) : from[d * kNr] * factor());
@@ -420,8 +420,8 @@ struct BackwardTiles {
         for (int64_t j = std::max(chunk * chunks.keys, c.s.k_len); j < end; ++j) rows.zero_key(c.b, c.kv, c.s.k_begin + j);
     }
 
-    // Adds the parts of dQ in the order of the chunks.
-    void add_parts() const {
+    // Adds the partial sums of dQ in the order of the chunks.
+    void add_partials() const {
         const AttentionForward<T>& f = forward();
         if (p.dq.data == nullptr || chunks.count == 1) return;
         const int64_t q_len = f.lengths.q_len, rows = f.batch * f.heads * q_len;
@@ -431,7 +431,7 @@ struct BackwardTiles {
                                 const int64_t b = r / q_len / f.heads, h = r / q_len % f.heads, i = r % q_len;
                                 const Sequence s = sequence_of(f.lengths, b);
                                 if (i >= s.q_len) continue;
-                                // Blocks of queries that see nothing of a chunk have no part.
+                                // Blocks of queries that see nothing of a chunk have no partial sum.
                                 const int64_t first = i / kQueries * kQueries, last = std::min(first + kQueries, s.q_len) - 1;
                                 const KeyRange seen = keys_of_rows(f.rules.band, s, first, last);
                                 T* const to = p.dq.at(b, h, s.q_begin + i);
@@ -444,8 +444,8 @@ struct BackwardTiles {
                                         const int64_t start = std::min(c * chunks.keys, s.k_len),
                                                       stop = std::min(start + chunks.keys, s.k_len);
                                         if (start >= stop || seen.first >= stop || seen.end <= start) continue;
-                                        const C* const part = dq_parts + (c * rows + r) * d_k() + d;
-                                        for (int64_t x = 0; x < count; ++x) sums[x] += part[x];
+                                        const C* const partial = dq_partials + (c * rows + r) * d_k() + d;
+                                        for (int64_t x = 0; x < count; ++x) sums[x] += partial[x];
                                     }
                                     for (int64_t x = 0; x < count; ++x) to[d + x] = narrow<T>(sums[x] * factor());
                                 }
@@ -453,8 +453,8 @@ struct BackwardTiles {
                         });
     }
 
-    // Bytes of the parts of dQ.
-    int64_t parts_bytes() const {
+    // Bytes of the partial sums of dQ.
+    int64_t partials_bytes() const {
         const AttentionForward<T>& f = forward();
         const int64_t count = chunks.count > 1 ? chunks.count * f.batch * f.heads * f.lengths.q_len * d_k() : 0;
         return (count * static_cast<int64_t>(sizeof(C)) + 63) / 64 * 64;
@@ -475,25 +475,25 @@ size_t backward_tiles_bytes(const AttentionBackward<T>& p) {
     constexpr int64_t kSize = sizeof(typename Core::C);
     const Core core{p, 0, KeyChunks::of(f, Core::kKeys, kSize), nullptr};
     const int64_t slots = std::min(thread_count(), KeyChunks::most_tasks(f));
-    return static_cast<size_t>(KeyChunks::most_part_bytes(f, kSize) + slots * core.scratch_at(nullptr).bytes) + 64;
+    return static_cast<size_t>(KeyChunks::most_partial_bytes(f, kSize) + slots * core.scratch_at(nullptr).bytes) + 64;
 }
 
 // False if the workspace is too small for a thread.
 template <class T, class Tile>
 bool run_backward_tiles(const Launch& launch, const AttentionBackward<T>& p) {
     auto core = backward_tiles<T, Tile>(p);
-    const int64_t slot_bytes = core.scratch_at(nullptr).bytes, parts = core.parts_bytes();
-    const int64_t left = static_cast<int64_t>(launch.workspace_bytes) - parts - 64;
+    const int64_t slot_bytes = core.scratch_at(nullptr).bytes, partials = core.partials_bytes();
+    const int64_t left = static_cast<int64_t>(launch.workspace_bytes) - partials - 64;
     if (launch.workspace == nullptr || left < slot_bytes) return false;
     char* const start = static_cast<char*>(launch.workspace) + (64 - reinterpret_cast<uintptr_t>(launch.workspace) % 64) % 64;
-    core.dq_parts = reinterpret_cast<typename Tile::C*>(start);
+    core.dq_partials = reinterpret_cast<typename Tile::C*>(start);
     const int64_t slots = std::min(std::min(left / slot_bytes, thread_count()), core.tasks());
     std::atomic<int64_t> next{0};
     split_ranges(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
-            for (int64_t t; (t = next.fetch_add(1)) < core.tasks();) core.task(t, start + parts + slot * slot_bytes);
+            for (int64_t t; (t = next.fetch_add(1)) < core.tasks();) core.task(t, start + partials + slot * slot_bytes);
     });
-    core.add_parts();
+    core.add_partials();
     return true;
 }
 

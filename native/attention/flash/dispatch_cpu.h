@@ -10,7 +10,7 @@ template <class T>
 constexpr Packing kFmaUnits = std::is_same_v<T, double> ? Packing::kF64 : Packing::kF32;
 
 // body(Tiles) for the instruction set in use. Dot products give way to FMA where a panel has subnormals, so that the bits of a
-// row may depend on its neighbours: batch-invariant attention has none.
+// row may depend on adjacent rows: batch-invariant attention has none.
 template <class T, class Body>
 auto with_tiles(const Body& body, [[maybe_unused]] bool is_batch_invariant = false) {
 #if BK_ISA_DISPATCH

@@ -37,7 +37,7 @@ BK_HD float wide_element(E x) {
         return static_cast<float>(widen(x));
 }
 
-// In lanes, so that the sum is vectorised on a CPU.
+// Lanes have partial sums, so that a CPU vectorises the sum.
 template <class T, class KV>
 BK_HD float dot_product(const T* q, const KV* k, int64_t d) {
     float lane[Team::kLanes] = {};
@@ -101,7 +101,7 @@ private:
         team.sync();
     }
 
-    // exp(score - m) of a tile with the new m, and the factor that brings older sums to it.
+    // exp(score - m) of a tile with the new m, and the factor that rescales older sums to it.
     template <class Item>
     BK_HD void score_tile(const Team& team, OnlineScratch& s, const Item& item, int64_t j, int count) const {
         for (int e = team.rank; e < item.rows * count; e += team.size)

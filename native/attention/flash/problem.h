@@ -67,7 +67,7 @@ struct Dropout {
     const uint64_t* seed = nullptr;
 };
 
-// From q.k to the score and its visibility (attention/flash/scores.h).
+// Rules that give q.k its score and visibility (attention/flash/scores.h).
 struct ScoreRules {
     float scale = 1;
     float softcap = 0;  // 0: none

@@ -79,7 +79,7 @@ BK_DEVICE bool has_visible_block(const BlockMask& mask, const ScoreTile& tile, i
     return __syncthreads_or(any);
 }
 
-// From q.k of a thread's elements to their scores, hidden ones -inf, by all rules. `slope` receives the derivatives if it
+// Replaces q.k of a thread's elements by scores, hidden ones -inf, by all rules. `slope` receives the derivatives if it
 // is not null.
 template <bool kKeysAreRows, class T, int kRows>
 BK_DEVICE_COLD void apply_rules(const ScoreRules& rules, const ScoreTile& tile, compute_t<T>* score, compute_t<T>* slope) {

@@ -224,7 +224,7 @@ struct QueryPanel {
     }
 };
 
-// How the rows of a group of heads are cut into tiles: within a head, or whole heads if they are short.
+// Tiling of the rows of a group of heads: within a head, or whole heads if they are short.
 struct RowTiles {
     int64_t rows, heads_per_tile, tiles_per_head, tiles;
 

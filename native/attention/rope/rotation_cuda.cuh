@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// How a thread accesses its pairs: interleaved in one vector, one vector of each half, half a vector of each half, or
+// Access of a thread to its pairs: interleaved in one vector, one vector of each half, half a vector of each half, or
 // single elements.
 enum class PairAccess { kInterleaved, kSplit, kNarrowSplit, kScalar };
 

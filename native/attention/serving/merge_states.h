@@ -82,7 +82,7 @@ struct MergedStates {
         return t;
     }
 
-    // Of states [s, s + kAhead); those behind the last one have no keys.
+    // Loads lse of states [s, s + kAhead); those behind the last one have no keys.
     BK_HD void load_lse(float (&to)[kAhead], int64_t s, int64_t n, int64_t h) const {
         BK_UNROLL
         for (int u = 0; u < kAhead; ++u) to[u] = s + u < count ? lse_of(s + u, n, h) : -kInfinity<float>;

@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Where new tokens go.
+// Destination of new tokens.
 struct PagedTokens {
     int64_t batch, page_size, num_pages, num_page_ids;
     const int32_t *page_ids, *page_offsets;
@@ -64,7 +64,7 @@ struct PagedAppend {
     void *k_cache, *v_cache;
     const int32_t *page_ids, *page_offsets, *batch_indices, *positions, *last_page_len;
 
-    // In words of 16 bytes where rows and addresses allow, else in elements.
+    // Copies words of 16 bytes where rows and addresses allow, else elements.
     Status run(const Launch& launch) const {
         const bool is_wide = (d_k * size | d_v * size) % 16 == 0 && is_aligned(k, 16) && is_aligned(v, 16) &&
                              is_aligned(k_cache, 16) && is_aligned(v_cache, 16);

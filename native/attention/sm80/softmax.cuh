@@ -44,7 +44,7 @@ BK_DEVICE RowResult finish_row(const RowState& state, const float* sinks, int h)
     return {1 / state.sum, factor / with_sink.sum, with_sink.log2_sum(), false};
 }
 
-// Partial results of rows whose keys are split: the output of each part, normalised, and log2 of its sum. Tile number
+// Partial results of rows whose keys are split: the output of each split, normalised, and log2 of its sum. Tile number
 // `item` of all row tiles has memory for `rows` rows; a launch may begin at a later tile than the first.
 struct Partials {
     float* output = nullptr;  // [item, row, split, d_v]
@@ -52,10 +52,10 @@ struct Partials {
     int splits = 1, rows = 0;
     int64_t first_item = 0;
 
-    // The first part of a row of a tile.
+    // The first split of a row of a tile.
     BK_HD int64_t index(int64_t item, int row) const { return ((item - first_item) * rows + row) * splits; }
 
-    // The parts of a split in which the first `count` rows of a tile see no key.
+    // Marks a split in which the first `count` rows of a tile see no key.
     BK_DEVICE void store_empty(int64_t item, int count, int split, int thread, int threads) const {
         for (int r = thread; r < count; r += threads) log2_sum[index(item, r) + split] = -kInfinity<float>;
     }

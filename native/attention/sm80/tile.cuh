@@ -32,7 +32,7 @@ BK_DEVICE int tile_offset(int row, int vector) {
 template <int kRows, int kWidth>
 constexpr int kTileBytes = kRows * kWidth * 2;
 
-// How rows of an operand are read: 16 bytes at a time by cp.async, or element by element.
+// Rows of an operand are read 16 bytes at a time by cp.async if this is true, else element by element.
 template <class T>
 BK_HD bool has_aligned_rows(const T* data, int64_t batch, int64_t head, int64_t row) {
     const uint64_t bits = reinterpret_cast<uintptr_t>(data) | static_cast<uint64_t>(batch | head | row) * sizeof(T);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tiles of Hopper backward attention: extents, shared memory, and which queries meet which keys.
+// Tiles of Hopper backward attention: extents, shared memory, and which queries see which keys.
 #pragma once
 
 #include <cstdint>

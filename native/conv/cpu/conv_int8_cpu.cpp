@@ -13,7 +13,7 @@ Status conv_forward_int8(const Launch&, const ConvShape& shape, const T* x, cons
     const Problem p{forward_sums(shape), x, w, {epilogue, y}};
     const Launch launch{};
 #if BK_ISA_DISPATCH
-    // Of an unsigned source and signed weights, the source is the operand that dot products take as unsigned.
+    // Dot products take one unsigned operand: the source, if it is unsigned and the weights are signed.
     constexpr bool kIsMixed = std::is_same_v<T, uint8_t>;
     if (has_dot_products() && p.shape.summands() <= kMaxDotK) {
         if (kIsMixed && !p.channels_inside()) return BlocksOf<Problem, Packing::kU8Quads, 64>::run(launch, p);

@@ -38,7 +38,7 @@ BK_HD void gather_results(const TapSums& p, const T* channel, PositionCursor at,
     }
 }
 
-// What a tap reads at the next `count` positions, from `at` on.
+// Gathers the elements that a tap reads at `count` positions, from `at` on.
 template <class T>
 BK_HD void gather_tap(const TapSums& p, const T* source, const TapCursor& tap, PositionCursor at, int64_t count, T* to) {
     const int64_t shift = tap.source_shift(p);

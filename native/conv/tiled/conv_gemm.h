@@ -30,7 +30,7 @@ struct GatheredOperand {
     int64_t group = 0;
     IndexMap rows, k;
     int32_t extent[kConvAxes] = {INT32_MAX, INT32_MAX, INT32_MAX};
-    // How elements are loaded where vectors do not serve both operands.
+    // Loads of elements where vectors do not serve both operands.
     bool is_copied = false;          // vectors along k
     bool rows_are_adjacent = false;  // in memory, and K elements are not
 

@@ -18,7 +18,7 @@
 
 namespace bk {
 
-// What a block adjusts for its phase, in shared memory.
+// Index maps that a block adjusts for its phase, in shared memory.
 struct ConvBlockMaps {
     IndexMap a, b;                                          // along k
     int32_t row_shift[kConvAxes], result_shift[kConvAxes];  // coordinates of row 0

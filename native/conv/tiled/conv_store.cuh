@@ -23,7 +23,7 @@ struct MmaTraits<u8_sums> : MmaTraits<i32_results<uint8_t>> {
     using Step = Mma<u8_by_s8>;
 };
 
-// Where a kernel's results go. Epilogue `e` has the strides of offsets: result (row, column) of a matrix is element
+// Destination of a kernel's results. Epilogue `e` has the strides of offsets: result (row, column) of a matrix is element
 // row + column if channels are adjacent, else column * stride + row, in which case the bias is that of rows.
 template <class T>
 struct ConvStore {

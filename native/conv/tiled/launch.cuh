@@ -151,7 +151,7 @@ ConvGemm<T> conv_gemm(const ConvShape& s, ConvDirection direction, const matmul_
     }
 }
 
-// What a direction does with a workspace: copies of its operands, or slices of K, or both.
+// Workspace of a direction: copies of its operands, or slices of K, or both.
 template <class T>
 struct ConvWorkspace {
     using E = matmul_element_t<T>;
@@ -165,7 +165,7 @@ struct ConvWorkspace {
     E* result = nullptr;
     void* rest = nullptr;  // the workspace behind it
 
-    // For operands that are aligned; a null base measures.
+    // Workspace for operands that are aligned; a null base measures.
     static ConvWorkspace of(const ConvShape& s, ConvDirection direction, bool may_pack, void* base) {
         ConvWorkspace own;
         ConvGemm<T> p = conv_gemm<T>(s, direction, nullptr, nullptr, nullptr);

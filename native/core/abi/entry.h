@@ -20,7 +20,7 @@
 #include "core/abi/status.h"
 #include "core/types/dtype.h"
 
-// For public functions. The glue does not include their prototypes: it and the header are generated from the same rows.
+// Linkage of public functions. The glue does not include their prototypes: it and the header are generated from the same rows.
 #define BK_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace bk {

@@ -45,7 +45,7 @@
  *            in a CUDA graph. A call takes at most 32 KiB of stack, on each thread that it uses.
  * Overlap    An output shares no memory with another operand, input or output, but for the inputs that it "may be": then
  *            both have the same pointer, extents, strides or pitches, and elements of one size, and the output is not
- *            summed. All else is status 2 where the ranges tell, or where first or last elements meet; views that
+ *            summed. All else is status 2 where the ranges tell,or where first or last elements coincide; views that
  *            interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
  *            (except status 5) and baracuda_kernels_last_error() names the argument.

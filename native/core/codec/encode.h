@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoders of block formats: what they have in common, and the searches for scales.
 //
-// A part is the values that share a scale and an offset, or those of a whole block. Encoder<Format> has
+// A sub-block is the values that share a scale and an offset, or those of a whole block. Encoder<Format> has
 //
-//   kPart                                values of a part
-//   fit(part)                            scale and offset of a part, and the inverse scale if codes are made by it
+//   kSubBlock                            values of a sub-block
+//   fit(sub_block)                       scale and offset of a sub-block, and the inverse scale if codes are made by it
 //   head(block, fits, unit)              writes the bytes of the scales; values are in units of 1 / unit
-//   codes(block, fits, p, part, unit, out)   the codes of part p, from 0
-//   pack(block, codes, byte...)          writes the bytes of the codes, those of part p
+//   codes(block, fits, p, sub_block, unit, out)  the codes of sub-block p, from 0
+//   pack(block, codes, byte...)          writes the bytes of the codes, those of sub-block p
 //   refit(block, sums, unit)             improves scales for given codes; if kRefits
 //   poison(block)                        makes all values NaN
 //
@@ -30,7 +30,7 @@ template <class Format>
 struct Encoder;
 
 template <int N>
-struct Part {
+struct SubBlock {
     float x[N], w[N];
     bool is_weighted;  // by an importance matrix
 };
@@ -39,8 +39,8 @@ struct Fit {
     float scale, offset, inverse, weight;
 };
 
-// Sums over a part for given codes l: of w l^2, w l, w, w l x, w x.
-struct PartSums {
+// Sums over a sub-block for given codes l: of w l^2, w l, w, w l x, w x.
+struct SubBlockSums {
     float ll, l, one, lx, x;
 };
 
@@ -70,35 +70,35 @@ BK_HD float extreme(const float (&x)[N]) {
     return found;
 }
 
-// How weights follow from the values without an importance matrix.
+// Weights that follow from the values without an importance matrix.
 enum class Weights { kSquare, kMagnitude, kSpread };
 
 // `twice_mean_square` is that of the block.
 template <Weights kRule, int N>
-BK_HD void weigh(Part<N>* part, const float* importance, float twice_mean_square) {
-    part->is_weighted = importance != nullptr;
+BK_HD void weigh(SubBlock<N>* sub_block, const float* importance, float twice_mean_square) {
+    sub_block->is_weighted = importance != nullptr;
     if (importance != nullptr) {
         for (int i = 0; i < N; ++i) {
             const float given = importance[i];
-            part->w[i] = mul(given > 0.f ? given : 0.f, sqrtf(twice_mean_square + mul(part->x[i], part->x[i])));
+            sub_block->w[i] = mul(given > 0.f ? given : 0.f, sqrtf(twice_mean_square + mul(sub_block->x[i], sub_block->x[i])));
         }
         return;
     }
     float mean = 0.f;
     if constexpr (kRule == Weights::kSpread) {
-        for (int i = 0; i < N; ++i) mean += mul(part->x[i], part->x[i]);
+        for (int i = 0; i < N; ++i) mean += mul(sub_block->x[i], sub_block->x[i]);
         mean = sqrtf(mean / N);
     }
     for (int i = 0; i < N; ++i) {
-        const float x = part->x[i];
-        part->w[i] = kRule == Weights::kSquare ? mul(x, x) : mean + fabsf(x);
+        const float x = sub_block->x[i];
+        sub_block->w[i] = kRule == Weights::kSquare ? mul(x, x) : mean + fabsf(x);
     }
 }
 
 template <int N>
-BK_HD float total_weight(const Part<N>& part) {
+BK_HD float total_weight(const SubBlock<N>& sub_block) {
     float sum = 0.f;
-    for (int i = 0; i < N; ++i) sum += part.w[i];
+    for (int i = 0; i < N; ++i) sum += sub_block.w[i];
     return sum;
 }
 
@@ -113,9 +113,9 @@ struct Integers {
 // The scale that minimises the weighted squared error of x = scale * level: candidates put the value of the largest
 // magnitude near the level of the largest one, and each is then fitted by least squares to its codes.
 template <class Levels, int N>
-BK_HD Fit symmetric_fit(const Part<N>& part, int steps) {
-    const float most = extreme(part.x);
-    Fit best{0.f, 0.f, 0.f, total_weight(part)};
+BK_HD Fit symmetric_fit(const SubBlock<N>& sub_block, int steps) {
+    const float most = extreme(sub_block.x);
+    Fit best{0.f, 0.f, 0.f, total_weight(sub_block)};
     if (most == 0.f) return best;
     best.scale = most / Levels::kFirst;
     float reduction = 0.f;
@@ -124,8 +124,9 @@ BK_HD Fit symmetric_fit(const Part<N>& part, int steps) {
         float lx = 0.f, ll = 0.f;
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
-            const float level = Levels::level(Levels::index(mul(inverse, part.x[i]))), weighted = mul(part.w[i], level);
-            lx += mul(weighted, part.x[i]);
+            const float level = Levels::level(Levels::index(mul(inverse, sub_block.x[i]))),
+                        weighted = mul(sub_block.w[i], level);
+            lx += mul(weighted, sub_block.x[i]);
             ll += mul(weighted, level);
         }
         if (!(ll > 0.f)) continue;
@@ -137,13 +138,13 @@ BK_HD Fit symmetric_fit(const Part<N>& part, int steps) {
 
 // Scale and offset of x = scale * code + offset with codes 0 to n; a k-quant's offset is not positive.
 template <bool kAnyOffset, int N>
-BK_HD Fit affine_fit(const Part<N>& part, int n, int first, int last) {
-    float low = part.x[0], high = part.x[0], sum_w = 0.f, sum_x = 0.f;
+BK_HD Fit affine_fit(const SubBlock<N>& sub_block, int n, int first, int last) {
+    float low = sub_block.x[0], high = sub_block.x[0], sum_w = 0.f, sum_x = 0.f;
     for (int i = 0; i < N; ++i) {
-        low = part.x[i] < low ? part.x[i] : low;
-        high = part.x[i] > high ? part.x[i] : high;
-        sum_w += part.w[i];
-        sum_x += mul(part.w[i], part.x[i]);
+        low = sub_block.x[i] < low ? sub_block.x[i] : low;
+        high = sub_block.x[i] > high ? sub_block.x[i] : high;
+        sum_w += sub_block.w[i];
+        sum_x += mul(sub_block.w[i], sub_block.x[i]);
     }
     if (!kAnyOffset && low > 0.f) low = 0.f;
     Fit best{0.f, low, 0.f, sum_w};
@@ -156,11 +157,11 @@ BK_HD Fit affine_fit(const Part<N>& part, int n, int first, int last) {
         float l = 0.f, ll = 0.f, lx = 0.f;
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
-            const float code = nearest(mul(inverse, part.x[i] - low), 0.f, static_cast<float>(n));
-            const float weighted = mul(part.w[i], code);
+            const float code = nearest(mul(inverse, sub_block.x[i] - low), 0.f, static_cast<float>(n));
+            const float weighted = mul(sub_block.w[i], code);
             l += weighted;
             ll += mul(weighted, code);
-            lx += mul(weighted, part.x[i]);
+            lx += mul(weighted, sub_block.x[i]);
         }
         const float determinant = mul(sum_w, ll) - mul(l, l);
         if (!(determinant > 0.f)) continue;
@@ -170,9 +171,9 @@ BK_HD Fit affine_fit(const Part<N>& part, int n, int first, int last) {
         float error = 0.f;
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
-            const float code = nearest(mul(inverse, part.x[i] - low), 0.f, static_cast<float>(n));
-            const float off = mul(scale, code) + offset - part.x[i];
-            error += mul(mul(part.w[i], off), off);
+            const float code = nearest(mul(inverse, sub_block.x[i] - low), 0.f, static_cast<float>(n));
+            const float off = mul(scale, code) + offset - sub_block.x[i];
+            error += mul(mul(sub_block.w[i], off), off);
         }
         if (least < 0.f || error < least) least = error, best.scale = scale, best.offset = offset;
     }
@@ -180,15 +181,15 @@ BK_HD Fit affine_fit(const Part<N>& part, int n, int first, int last) {
 }
 
 template <int N>
-BK_HD PartSums sums_of(const Part<N>& part, const float (&levels)[N]) {
-    PartSums sums{};
+BK_HD SubBlockSums sums_of(const SubBlock<N>& sub_block, const float (&levels)[N]) {
+    SubBlockSums sums{};
     for (int i = 0; i < N; ++i) {
-        const float weighted = mul(part.w[i], levels[i]);
+        const float weighted = mul(sub_block.w[i], levels[i]);
         sums.ll += mul(weighted, levels[i]);
         sums.l += weighted;
-        sums.one += part.w[i];
-        sums.lx += mul(weighted, part.x[i]);
-        sums.x += mul(part.w[i], part.x[i]);
+        sums.one += sub_block.w[i];
+        sums.lx += mul(weighted, sub_block.x[i]);
+        sums.x += mul(sub_block.w[i], sub_block.x[i]);
     }
     return sums;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoders of the k-quants and of the table formats iq4_nl and iq4_xs: a weighted least squares fit of each part, scales and
-// minima rounded to their few bits, codes nearest to the values for these, and the f16 numbers of the block fitted again to
+// Encoders of the k-quants and of the table formats iq4_nl and iq4_xs: a weighted least squares fit of each sub-block, scales
+// and minima rounded to their few bits, codes nearest to the values for these, and the f16 numbers of the block fitted again to
 // the codes. q8_K is what its reference encoder computes.
 #pragma once
 
@@ -11,55 +11,56 @@
 namespace bk::codec {
 
 template <int kValues, Weights kRule>
-struct FittedParts {
-    static constexpr int kPart = kValues;
+struct FittedSubBlocks {
+    static constexpr int kSubBlock = kValues;
     static constexpr bool kRefits = true, kScaled = true;
-    static BK_HD void weights(Part<kValues>* part, const float* importance, float twice_mean_square) {
-        weigh<kRule>(part, importance, twice_mean_square);
+    static BK_HD void weights(SubBlock<kValues>* sub_block, const float* importance, float twice_mean_square) {
+        weigh<kRule>(sub_block, importance, twice_mean_square);
     }
 };
 
-// --- Scales and minima, of `kParts` parts, up to `kMost` --------------------------------------------------------------
+// --- Scales and minima, of `kSubBlocks` sub-blocks, up to `kMost` -----------------------------------------------------
 
 struct AffineSteps {
     int codes, first, last;  // the largest code; candidates of affine_fit
 };
 
 // Packed has get(block, p) -> PackedScales and put(block, p, PackedScales); f16 numbers lie at kScaleAt.
-template <class Packed, int kParts, int kMost, int kScaleAt, int kCodes, int kFirst, int kLast>
-struct AffineParts : FittedParts<256 / kParts, kParts == 16 ? Weights::kMagnitude : Weights::kSpread> {
-    static constexpr int kPart = 256 / kParts;
+template <class Packed, int kSubBlocks, int kMost, int kScaleAt, int kCodes, int kFirst, int kLast>
+struct AffineSubBlocks : FittedSubBlocks<256 / kSubBlocks, kSubBlocks == 16 ? Weights::kMagnitude : Weights::kSpread> {
+    static constexpr int kSubBlock = 256 / kSubBlocks;
 
-    static BK_HD Fit fit(const Part<kPart>& part) { return affine_fit<false>(part, kCodes, kFirst, kLast); }
+    static BK_HD Fit fit(const SubBlock<kSubBlock>& sub_block) { return affine_fit<false>(sub_block, kCodes, kFirst, kLast); }
     static BK_HD void head(uint8_t* block, const Fit* fits, float unit) {
         float scale = 0.f, minimum = 0.f;
-        for (int p = 0; p < kParts; ++p) {
+        for (int p = 0; p < kSubBlocks; ++p) {
             scale = fits[p].scale > scale ? fits[p].scale : scale;
             minimum = -fits[p].offset > minimum ? -fits[p].offset : minimum;
         }
         const float of_scale = scale > 0.f ? kMost / scale : 0.f, of_minimum = minimum > 0.f ? kMost / minimum : 0.f;
-        for (int p = 0; p < kParts; ++p)
+        for (int p = 0; p < kSubBlocks; ++p)
             Packed::put(block, p,
                         {static_cast<int>(nearest(mul(of_scale, fits[p].scale), 0.f, kMost)),
                          static_cast<int>(nearest(mul(of_minimum, -fits[p].offset), 0.f, kMost))});
         store_f16(block + kScaleAt, mul(scale / kMost, 1.f / unit));
         store_f16(block + kScaleAt + 2, mul(minimum / kMost, 1.f / unit));
     }
-    static BK_HD PartSums codes(const uint8_t* block, const Fit*, int p, const Part<kPart>& part, float unit, uint8_t* out) {
+    static BK_HD SubBlockSums codes(const uint8_t* block, const Fit*, int p, const SubBlock<kSubBlock>& sub_block, float unit,
+                                    uint8_t* out) {
         const PackedScales packed = Packed::get(block, p);
         const float inverse = reciprocal(mul(mul(load_f16(block + kScaleAt), unit), static_cast<float>(packed.scale)));
         const float minimum = mul(mul(load_f16(block + kScaleAt + 2), unit), static_cast<float>(packed.minimum));
-        float levels[kPart];
-        for (int i = 0; i < kPart; ++i) {
-            levels[i] = nearest(mul(part.x[i] + minimum, inverse), 0.f, kCodes);
+        float levels[kSubBlock];
+        for (int i = 0; i < kSubBlock; ++i) {
+            levels[i] = nearest(mul(sub_block.x[i] + minimum, inverse), 0.f, kCodes);
             out[i] = static_cast<uint8_t>(levels[i]);
         }
-        return sums_of(part, levels);
+        return sums_of(sub_block, levels);
     }
     // The normal equations of x = d (scale code) - m minimum.
-    static BK_HD void refit(uint8_t* block, const PartSums* sums, float unit) {
+    static BK_HD void refit(uint8_t* block, const SubBlockSums* sums, float unit) {
         float dd = 0.f, dm = 0.f, mm = 0.f, dx = 0.f, mx = 0.f;
-        for (int p = 0; p < kParts; ++p) {
+        for (int p = 0; p < kSubBlocks; ++p) {
             const PackedScales packed = Packed::get(block, p);
             const float scale = static_cast<float>(packed.scale), minimum = static_cast<float>(packed.minimum);
             dd += mul(mul(scale, scale), sums[p].ll);
@@ -107,7 +108,7 @@ struct PackedNibbles {
     }
 };
 
-// Six bits each, in twelve bytes behind the f16 numbers; parts are put in order, on cleared bytes.
+// Six bits each, in twelve bytes behind the f16 numbers; sub-blocks are put in order, on cleared bytes.
 struct PackedSixBits {
     static BK_HD PackedScales get(const uint8_t* block, int p) { return PackedScales::at(block + 4, p); }
     static BK_HD void put(uint8_t* block, int p, PackedScales scales) {
@@ -124,7 +125,7 @@ struct PackedSixBits {
 };
 
 template <>
-struct Encoder<Q2K> : AffineParts<PackedNibbles, 16, 15, 80, 3, -5, 10> {
+struct Encoder<Q2K> : AffineSubBlocks<PackedNibbles, 16, 15, 80, 3, -5, 10> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 4 * p; i < 4 * p + 4; ++i) block[16 + i] = four_twobits(codes, i, 0);
     }
@@ -132,7 +133,7 @@ struct Encoder<Q2K> : AffineParts<PackedNibbles, 16, 15, 80, 3, -5, 10> {
 };
 
 template <>
-struct Encoder<Q4K> : AffineParts<PackedSixBits, 8, 63, 0, 15, -10, 10> {
+struct Encoder<Q4K> : AffineSubBlocks<PackedSixBits, 8, 63, 0, 15, -10, 10> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 16 * p; i < 16 * p + 16; ++i) block[16 + i] = two_nibbles(codes, i);
     }
@@ -140,7 +141,7 @@ struct Encoder<Q4K> : AffineParts<PackedSixBits, 8, 63, 0, 15, -10, 10> {
 };
 
 template <>
-struct Encoder<Q5K> : AffineParts<PackedSixBits, 8, 63, 0, 31, -5, 10> {
+struct Encoder<Q5K> : AffineSubBlocks<PackedSixBits, 8, 63, 0, 31, -5, 10> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 4 * p; i < 4 * p + 4; ++i) block[16 + i] = eight_bits(codes, i, 4);
         for (int i = 16 * p; i < 16 * p + 16; ++i) block[48 + i] = two_nibbles(codes, i);
@@ -151,33 +152,34 @@ struct Encoder<Q5K> : AffineParts<PackedSixBits, 8, 63, 0, 31, -5, 10> {
 // --- Scales alone, signed, from -kMost to kMost - 1 -------------------------------------------------------------------
 
 // Packed has get(block, p) and put(block, p, scale).
-template <class Levels, class Packed, int kParts, int kMost, int kScaleAt, int kSteps>
-struct SignedParts : FittedParts<256 / kParts, Weights::kSquare> {
-    static constexpr int kPart = 256 / kParts;
+template <class Levels, class Packed, int kSubBlocks, int kMost, int kScaleAt, int kSteps>
+struct SignedSubBlocks : FittedSubBlocks<256 / kSubBlocks, Weights::kSquare> {
+    static constexpr int kSubBlock = 256 / kSubBlocks;
 
-    static BK_HD Fit fit(const Part<kPart>& part) { return symmetric_fit<Levels>(part, kSteps); }
+    static BK_HD Fit fit(const SubBlock<kSubBlock>& sub_block) { return symmetric_fit<Levels>(sub_block, kSteps); }
     static BK_HD void head(uint8_t* block, const Fit* fits, float unit) {
         float most = 0.f;
-        for (int p = 0; p < kParts; ++p) most = fabsf(fits[p].scale) > fabsf(most) ? fits[p].scale : most;
+        for (int p = 0; p < kSubBlocks; ++p) most = fabsf(fits[p].scale) > fabsf(most) ? fits[p].scale : most;
         const float inverse = most != 0.f ? -static_cast<float>(kMost) / most : 0.f;
-        for (int p = 0; p < kParts; ++p)
+        for (int p = 0; p < kSubBlocks; ++p)
             Packed::put(block, p, static_cast<int>(nearest(mul(inverse, fits[p].scale), -kMost, kMost - 1)));
         store_f16(block + kScaleAt, mul(most / -static_cast<float>(kMost), 1.f / unit));
     }
-    static BK_HD PartSums codes(const uint8_t* block, const Fit*, int p, const Part<kPart>& part, float unit, uint8_t* out) {
+    static BK_HD SubBlockSums codes(const uint8_t* block, const Fit*, int p, const SubBlock<kSubBlock>& sub_block, float unit,
+                                    uint8_t* out) {
         const float scale = mul(mul(load_f16(block + kScaleAt), unit), static_cast<float>(Packed::get(block, p)));
         const float inverse = reciprocal(scale);
-        float levels[kPart];
-        for (int i = 0; i < kPart; ++i) {
-            const int index = Levels::index(mul(part.x[i], inverse));
+        float levels[kSubBlock];
+        for (int i = 0; i < kSubBlock; ++i) {
+            const int index = Levels::index(mul(sub_block.x[i], inverse));
             out[i] = static_cast<uint8_t>(index);
             levels[i] = Levels::level(index);
         }
-        return sums_of(part, levels);
+        return sums_of(sub_block, levels);
     }
-    static BK_HD void refit(uint8_t* block, const PartSums* sums, float unit) {
+    static BK_HD void refit(uint8_t* block, const SubBlockSums* sums, float unit) {
         float dd = 0.f, dx = 0.f;
-        for (int p = 0; p < kParts; ++p) {
+        for (int p = 0; p < kSubBlocks; ++p) {
             const float scale = static_cast<float>(Packed::get(block, p));
             dd += mul(mul(scale, scale), sums[p].ll);
             dx += mul(scale, sums[p].lx);
@@ -192,7 +194,7 @@ struct PackedBytes {
 };
 
 template <>
-struct Encoder<Q6K> : SignedParts<Integers<32>, PackedBytes, 16, 128, 208, 9> {
+struct Encoder<Q6K> : SignedSubBlocks<Integers<32>, PackedBytes, 16, 128, 208, 9> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 8 * p; i < 8 * p + 8; ++i) {
             const uint8_t* const from = codes + i / 64 * 128 + i % 64;
@@ -203,7 +205,7 @@ struct Encoder<Q6K> : SignedParts<Integers<32>, PackedBytes, 16, 128, 208, 9> {
     static BK_HD void poison(uint8_t* block) { clear_block<Q6K::kBytes>(block), store_nan(block + 208); }
 };
 
-// Six bits with 32 added, in twelve bytes: parts are put in order, on cleared bytes.
+// Six bits with 32 added, in twelve bytes: sub-blocks are put in order, on cleared bytes.
 struct PackedThird {
     static BK_HD int get(const uint8_t* block, int p) {
         const uint8_t* const scales = block + 96;
@@ -218,7 +220,7 @@ struct PackedThird {
 };
 
 template <>
-struct Encoder<Q3K> : SignedParts<Integers<4>, PackedThird, 16, 32, 108, 9> {
+struct Encoder<Q3K> : SignedSubBlocks<Integers<4>, PackedThird, 16, 32, 108, 9> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 2 * p; i < 2 * p + 2; ++i) block[i] = eight_bits(codes, i, 2);
         for (int i = 4 * p; i < 4 * p + 4; ++i) block[32 + i] = four_twobits(codes, i, 0);
@@ -256,7 +258,7 @@ struct PackedIq4 {
 };
 
 template <>
-struct Encoder<Iq4Xs> : SignedParts<Iq4Levels, PackedIq4, 8, 32, 0, 7> {
+struct Encoder<Iq4Xs> : SignedSubBlocks<Iq4Levels, PackedIq4, 8, 32, 0, 7> {
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 0; i < 16; ++i)
             block[8 + 16 * p + i] = static_cast<uint8_t>((codes[32 * p + i] & 15) | codes[32 * p + 16 + i] << 4);
@@ -265,20 +267,21 @@ struct Encoder<Iq4Xs> : SignedParts<Iq4Levels, PackedIq4, 8, 32, 0, 7> {
 };
 
 template <>
-struct Encoder<Iq4Nl> : FittedParts<32, Weights::kSquare> {
-    static BK_HD Fit fit(const Part<32>& part) { return symmetric_fit<Iq4Levels>(part, 7); }
+struct Encoder<Iq4Nl> : FittedSubBlocks<32, Weights::kSquare> {
+    static BK_HD Fit fit(const SubBlock<32>& sub_block) { return symmetric_fit<Iq4Levels>(sub_block, 7); }
     static BK_HD void head(uint8_t* block, const Fit* fits, float unit) { store_f16(block, mul(fits->scale, 1.f / unit)); }
-    static BK_HD PartSums codes(const uint8_t* block, const Fit*, int, const Part<32>& part, float unit, uint8_t* out) {
+    static BK_HD SubBlockSums codes(const uint8_t* block, const Fit*, int, const SubBlock<32>& sub_block, float unit,
+                                    uint8_t* out) {
         const float inverse = reciprocal(mul(load_f16(block), unit));
         float levels[32];
         for (int i = 0; i < 32; ++i) {
-            const int index = Iq4Levels::index(mul(part.x[i], inverse));
+            const int index = Iq4Levels::index(mul(sub_block.x[i], inverse));
             out[i] = static_cast<uint8_t>(index);
             levels[i] = Iq4Levels::level(index);
         }
-        return sums_of(part, levels);
+        return sums_of(sub_block, levels);
     }
-    static BK_HD void refit(uint8_t* block, const PartSums* sums, float unit) {
+    static BK_HD void refit(uint8_t* block, const SubBlockSums* sums, float unit) {
         if (sums->ll > 0.f && sums->lx != 0.f) store_f16(block, mul(sums->lx / sums->ll, 1.f / unit));
     }
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int) {
@@ -291,10 +294,10 @@ struct Encoder<Iq4Nl> : FittedParts<32, Weights::kSquare> {
 
 template <>
 struct Encoder<Q8K> {
-    static constexpr int kPart = 32;
+    static constexpr int kSubBlock = 32;
     static constexpr bool kRefits = false, kScaled = false;
-    static BK_HD void weights(Part<32>*, const float*, float) {}
-    static BK_HD Fit fit(const Part<32>& part) { return {extreme(part.x), 0.f, 0.f, 0.f}; }
+    static BK_HD void weights(SubBlock<32>*, const float*, float) {}
+    static BK_HD Fit fit(const SubBlock<32>& sub_block) { return {extreme(sub_block.x), 0.f, 0.f, 0.f}; }
     static BK_HD float inverse(const Fit* fits) {
         float most = 0.f;
         for (int p = 0; p < 8; ++p) most = fabsf(fits[p].scale) > fabsf(most) ? fits[p].scale : most;
@@ -306,10 +309,10 @@ struct Encoder<Q8K> {
         const uint32_t bits = bit_cast<uint32_t>(of_block != 0.f ? 1.f / of_block : 0.f);
         for (int i = 0; i < 4; ++i) block[i] = static_cast<uint8_t>(bits >> (8 * i));
     }
-    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const Part<32>& part, float, uint8_t* out) {
+    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const SubBlock<32>& sub_block, float, uint8_t* out) {
         const float of_block = inverse(fits);
         for (int i = 0; i < 32; ++i)
-            out[i] = static_cast<uint8_t>(static_cast<int>(nearest(mul(of_block, part.x[i]), -127.f, 127.f)));
+            out[i] = static_cast<uint8_t>(static_cast<int>(nearest(mul(of_block, sub_block.x[i]), -127.f, 127.f)));
     }
     static BK_HD void pack(uint8_t* block, const uint8_t* codes, int p) {
         for (int i = 32 * p; i < 32 * p + 32; ++i) block[4 + i] = codes[i];

@@ -11,15 +11,15 @@
 
 namespace bk::codec {
 
-// Formats of one scale, in units of their own; a part is a block, unless an encoder says otherwise.
+// Formats of one scale, in units of their own; a sub-block is a block, unless an encoder says otherwise.
 template <class Format>
 struct WholeBlock {
-    static constexpr int kPart = Format::kBlock;
+    static constexpr int kSubBlock = Format::kBlock;
     static constexpr bool kRefits = false, kScaled = false;
     template <class P>
-    static BK_HD void weights(P* part, const float* importance, float twice_mean_square) {
-        part->is_weighted = importance != nullptr;
-        if (part->is_weighted) weigh<Weights::kSquare>(part, importance, twice_mean_square);
+    static BK_HD void weights(P* sub_block, const float* importance, float twice_mean_square) {
+        sub_block->is_weighted = importance != nullptr;
+        if (sub_block->is_weighted) weigh<Weights::kSquare>(sub_block, importance, twice_mean_square);
     }
 };
 
@@ -38,20 +38,20 @@ BK_HD void pack_fifth_bits(uint8_t* to, const uint8_t* codes) {
 // q4_0 and q5_0: codes from -n to n - 1, the value of the largest magnitude being -n.
 template <class Format, int n>
 struct SymmetricBlock : WholeBlock<Format> {
-    static BK_HD Fit fit(const Part<32>& part) {
-        if (part.is_weighted) {
-            Fit found = symmetric_fit<Integers<n>>(part, 9);
+    static BK_HD Fit fit(const SubBlock<32>& sub_block) {
+        if (sub_block.is_weighted) {
+            Fit found = symmetric_fit<Integers<n>>(sub_block, 9);
             found.inverse = reciprocal(widen(narrow<f16>(clamp(found.scale, -65504.f, 65504.f))));
             return found;
         }
-        const float scale = extreme(part.x) / -static_cast<float>(n);
+        const float scale = extreme(sub_block.x) / -static_cast<float>(n);
         return {scale, 0.f, reciprocal(scale), 0.f};
     }
     static BK_HD void head(uint8_t* block, const Fit* fits, float) { store_f16(block, fits->scale); }
-    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const Part<32>& part, float, uint8_t* out) {
+    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const SubBlock<32>& sub_block, float, uint8_t* out) {
         const Fit fit = *fits;
         for (int i = 0; i < 32; ++i) {
-            const float shifted = truncf(mul(part.x[i], fit.inverse) + (static_cast<float>(n) + 0.5f));
+            const float shifted = truncf(mul(sub_block.x[i], fit.inverse) + (static_cast<float>(n) + 0.5f));
             out[i] = static_cast<uint8_t>(clamp(shifted, 0.f, 2.f * n - 1.f));
         }
     }
@@ -75,17 +75,17 @@ struct Encoder<Q50> : SymmetricBlock<Q50, 16> {
 // q4_1 and q5_1: codes from 0 to n between the least and the largest value.
 template <class Format, int n>
 struct AffineBlock : WholeBlock<Format> {
-    static BK_HD Fit fit(const Part<32>& part) {
-        if (part.is_weighted) {
-            Fit found = affine_fit<true>(part, n, -8, 8);
+    static BK_HD Fit fit(const SubBlock<32>& sub_block) {
+        if (sub_block.is_weighted) {
+            Fit found = affine_fit<true>(sub_block, n, -8, 8);
             found.inverse = reciprocal(widen(narrow<f16>(clamp(found.scale, -65504.f, 65504.f))));
             found.offset = widen(narrow<f16>(clamp(found.offset, -65504.f, 65504.f)));
             return found;
         }
-        float low = part.x[0], high = part.x[0];
+        float low = sub_block.x[0], high = sub_block.x[0];
         for (int i = 1; i < 32; ++i) {
-            low = part.x[i] < low ? part.x[i] : low;
-            high = part.x[i] > high ? part.x[i] : high;
+            low = sub_block.x[i] < low ? sub_block.x[i] : low;
+            high = sub_block.x[i] > high ? sub_block.x[i] : high;
         }
         const float scale = (high - low) / static_cast<float>(n);
         return {scale, low, reciprocal(scale), 0.f};
@@ -94,10 +94,10 @@ struct AffineBlock : WholeBlock<Format> {
         store_f16(block, fits->scale);
         store_f16(block + 2, fits->offset);
     }
-    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const Part<32>& part, float, uint8_t* out) {
+    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const SubBlock<32>& sub_block, float, uint8_t* out) {
         const Fit fit = *fits;
         for (int i = 0; i < 32; ++i) {
-            const float code = truncf(mul(part.x[i] - fit.offset, fit.inverse) + 0.5f);
+            const float code = truncf(mul(sub_block.x[i] - fit.offset, fit.inverse) + 0.5f);
             out[i] = static_cast<uint8_t>(clamp(code, 0.f, static_cast<float>(n)));
         }
     }
@@ -128,25 +128,25 @@ BK_HD float round_half_away(float x) {
 // largest magnitude.
 template <class Format, int kLargest>
 struct NearestCodes : WholeBlock<Format> {
-    static constexpr int kPart = 32;
+    static constexpr int kSubBlock = 32;
     template <class P>
     static BK_HD void weights(P*, const float*, float) {}
-    template <int kParts>
+    template <int kSubBlocks>
     static BK_HD Fit block_fit(const Fit* fits) {
         Fit largest = fits[0];
-        for (int p = 1; p < kParts; ++p) largest = fits[p].scale > largest.scale ? fits[p] : largest;
+        for (int p = 1; p < kSubBlocks; ++p) largest = fits[p].scale > largest.scale ? fits[p] : largest;
         return largest;
     }
     template <int N>
-    static BK_HD Fit fit(const Part<N>& part) {
-        const float scale = fabsf(extreme(part.x)) / static_cast<float>(kLargest);
+    static BK_HD Fit fit(const SubBlock<N>& sub_block) {
+        const float scale = fabsf(extreme(sub_block.x)) / static_cast<float>(kLargest);
         return {scale, 0.f, reciprocal(scale), 0.f};
     }
     template <int N>
-    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const Part<N>& part, float, uint8_t* out) {
+    static BK_HD void codes(const uint8_t*, const Fit* fits, int, const SubBlock<N>& sub_block, float, uint8_t* out) {
         const Fit fit = block_fit<Format::kBlock / N>(fits);
         for (int i = 0; i < N; ++i) {
-            const float code = clamp(round_half_away(mul(part.x[i], fit.inverse)), -kLargest, kLargest);
+            const float code = clamp(round_half_away(mul(sub_block.x[i], fit.inverse)), -kLargest, kLargest);
             out[i] = static_cast<uint8_t>(static_cast<int>(code) + kLargest);
         }
     }

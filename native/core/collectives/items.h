@@ -88,7 +88,7 @@ namespace bk {
 struct LaneGroups {
     int64_t channels = 0, groups = 0;
 
-    // At most `lanes`, and as many as leave work for the whole chip.
+    // Groups of at most `lanes`, and of as many as leave work for the whole chip.
     static LaneGroups of(int64_t channels, int64_t positions, int64_t lanes = kItemLanes) {
         while (lanes > 1 && ceil_div(channels, lanes) * positions < kFewestItems) lanes /= 2;
         return {channels, ceil_div(channels, lanes)};

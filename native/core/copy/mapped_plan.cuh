@@ -112,7 +112,7 @@ BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, 
             at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
 }
 
-// How much of the range between `first` and `last`, in either order, lies in [least, most].
+// Share of the range between `first` and `last`, in either order, that lies in [least, most].
 enum class Overlap { kNone, kSome, kAll };
 
 BK_DEVICE Overlap overlap_of(int64_t first, int64_t last, int64_t least, int64_t most) {

@@ -17,7 +17,7 @@ constexpr int kCopyUnroll = 4;
 constexpr int kCopyTile = kCopyThreads * kCopyUnroll;
 constexpr int64_t kShortRow = 256;  // bytes
 
-// In words, pitches included.
+// Rows in words, pitches included.
 struct WordRows {
     const char* from;
     char* to;
@@ -91,7 +91,7 @@ Status copy_words(const Launch& launch, const RowCopy* copies, int count) {
     given.alternates = is_short && most_blocks * count <= 2 * blocks;
     given.alternation = FastDiv<uint32_t>(count);
     if (given.alternates) blocks = most_blocks * count;
-    // At most kMaxRowCopies * 2^30 bytes, of which a block copies kCopyTile or more.
+    // Blocks fit into a grid: at most kMaxRowCopies * 2^30 bytes, of which a block copies kCopyTile or more.
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kCopyThreads)}, copy_rows_kernel<Word>, given);
 }
 

@@ -47,7 +47,7 @@ BK_DEVICE void bulk_store(void* to, const void* from, int bytes) {
                  : "memory");
 }
 
-// The same, added to the f32 values in global memory.
+// Bulk copy that adds to the f32 values in global memory.
 BK_DEVICE void bulk_add(float* to, const void* from, int bytes) {
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to),
                  "r"(shared_address(from)), "r"(bytes)

@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// For a * b and a - b modulo 2^width. Narrower types would promote to int, whose overflow is undefined.
+// Type of a * b and a - b modulo 2^width. Narrower types would promote to int, whose overflow is undefined.
 template <class T>
 using wrapping_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 

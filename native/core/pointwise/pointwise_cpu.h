@@ -48,7 +48,7 @@ BK_HD void put_at(const Pack<T*...>& out, int64_t i, const Pack<C...>& result) {
 }
 
 // Computes one block that begins k elements after the segment. If one input is rare the whole block uses `of_rare`,
-// which agrees with the operator on other inputs, so that a result does not depend on its neighbours.
+// which agrees with the operator on other inputs, so that a result does not depend on adjacent ones.
 template <int kLength, class Segment, class... Out, class... In, size_t... I>
 BK_HD void compute_block(const Segment& segment, int64_t k, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<I...>) {

@@ -18,7 +18,7 @@
 
 namespace bk {
 
-// Maps from an index p of x to one of y: p - low, brought into y by the pad modes reflect, replicate and circular
+// Maps from an index p of x to one of y: p - low, mapped into y by the pad modes reflect, replicate and circular
 // (PadMode of core/copy/copies.h), dropped by kShift if outside. kWindows maps element j of window w to w * step +
 // j * dilation - low, low >= 0, dropped if outside.
 enum class AdjointMode { kShift, kReflect, kReplicate, kCircular, kWindows };

@@ -516,7 +516,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return static_cast<int>(std::min<int64_t>(max_rows, std::min(extent - i % extent, end - i)));
     }
 
-    // Not inlined, like run_split_rows: neither adds to the other's stack.
+    // It is not inlined, nor is run_split_rows: neither adds to the other's stack.
     BK_COLD void run_ranges(int64_t count, int64_t grain, int64_t length, const SplitRow* split) const {
         parallel_rows(count, grain, [&](int64_t begin, int64_t end) { run(begin, end, length, split); });
     }

@@ -26,7 +26,7 @@ struct StridedRows {
     int64_t stride[In];
     int64_t row_step = 1, rows_per_item = 1, column_step = 1;
 
-    // At most `most` rows from row `first` on: whole items, or rows of one item.
+    // Slice of at most `most` rows from row `first` on: whole items, or rows of one item.
     StridedRows slice(int64_t first, int64_t most) const {
         StridedRows result = *this;
         const int64_t within = first % rows_per_item;

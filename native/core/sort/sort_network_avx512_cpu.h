@@ -95,7 +95,7 @@ constexpr typename Lanes<Word>::Mask lanes_with(int bit) {
     return static_cast<typename Lanes<Word>::Mask>(mask);
 }
 
-// Of rows a and b: lanes without a bit of a, then the same lanes of b, or those with it.
+// Selects from rows a and b: lanes without a bit of a, then the same lanes of b, or those with it.
 template <class Word>
 constexpr LaneNumbers<Word> lanes_of_two(int bit, bool is_upper) {
     LaneNumbers<Word> numbers{};

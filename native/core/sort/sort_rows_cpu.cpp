@@ -125,7 +125,7 @@ private:
         return static_cast<const Bits*>(pointers_.x) + static_cast<int64_t>(first.of[kSortX]);
     }
 
-    // By a buffer, since values may be x.
+    // Stores through a buffer, since values may be x.
     void store_values(const Bits* x, const Item* sorted, Bits* buffer, Bits* values, int64_t grain) const {
         const int64_t value_step = problem_.step[kSortValues];
         parallel_chunks(problem_.length, grain, [&](int64_t begin, int64_t end) {

@@ -180,7 +180,7 @@ Word quickselect(Word* words, Word* other, int64_t count, int64_t rank) {
 }
 
 template <class Word>
-BK_AVX512 Between take_between_avx512(const Word* words, int64_t count, Word low, Word high, Word* taken, int64_t room) {
+BK_AVX512 Between take_between_avx512(const Word* words, int64_t count, Word low, Word high, Word* taken, int64_t capacity) {
     using L = Lanes<Word>;
     using Mask = typename L::Mask;
     const __m512i lows = L::all(low), highs = L::all(high);
@@ -191,10 +191,10 @@ BK_AVX512 Between take_between_avx512(const Word* words, int64_t count, Word low
         const auto is_below = static_cast<Mask>(L::less(v, lows) & valid);
         const auto is_inside = static_cast<Mask>(L::at_most(v, highs) & ~is_below & valid);
         const int size = __builtin_popcount(is_inside);
-        if (found.inside + L::kLanes <= room) {
+        if (found.inside + L::kLanes <= capacity) {
             L::store(taken + found.inside, L::compress(is_inside, v));
-        } else if (found.inside < room) {
-            const int64_t left = std::min<int64_t>(room - found.inside, size);
+        } else if (found.inside < capacity) {
+            const int64_t left = std::min<int64_t>(capacity - found.inside, size);
             L::store(taken + found.inside, static_cast<Mask>((1u << static_cast<unsigned>(left)) - 1u),
                      L::compress(is_inside, v));
         }
@@ -250,12 +250,12 @@ Word select_word_of(Word* words, [[maybe_unused]] Word* other, int64_t count, in
 }
 
 template <class Word>
-Between take_between_of(const Word* words, int64_t count, Word low, Word high, Word* taken, int64_t room) {
+Between take_between_of(const Word* words, int64_t count, Word low, Word high, Word* taken, int64_t capacity) {
 #if BK_ISA_DISPATCH
-    if (has_avx512()) return take_between_avx512(words, count, low, high, taken, room);
+    if (has_avx512()) return take_between_avx512(words, count, low, high, taken, capacity);
 #endif
     Between found{0, 0};
-    if (room == 0) {
+    if (capacity == 0) {
         dispatch_range(
             [&](int64_t, int64_t end) {
                 Word below = 0, up_to = 0;  // at most `count`, which tiles keep small
@@ -271,7 +271,7 @@ Between take_between_of(const Word* words, int64_t count, Word low, Word high, W
     for (int64_t i = 0; i < count; ++i) {
         const Word word = words[i];
         const bool is_inside = word >= low && word <= high;
-        if (found.inside < room) taken[found.inside] = word;
+        if (found.inside < capacity) taken[found.inside] = word;
         found.inside += is_inside;
         found.below += word < low;
     }
@@ -337,11 +337,11 @@ uint64_t select_word(uint64_t* words, uint64_t* other, int64_t count, int64_t ra
     return select_word_of(words, other, count, rank);
 }
 
-Between take_between(const uint32_t* words, int64_t count, uint32_t low, uint32_t high, uint32_t* taken, int64_t room) {
-    return take_between_of(words, count, low, high, taken, room);
+Between take_between(const uint32_t* words, int64_t count, uint32_t low, uint32_t high, uint32_t* taken, int64_t capacity) {
+    return take_between_of(words, count, low, high, taken, capacity);
 }
-Between take_between(const uint64_t* words, int64_t count, uint64_t low, uint64_t high, uint64_t* taken, int64_t room) {
-    return take_between_of(words, count, low, high, taken, room);
+Between take_between(const uint64_t* words, int64_t count, uint64_t low, uint64_t high, uint64_t* taken, int64_t capacity) {
+    return take_between_of(words, count, low, high, taken, capacity);
 }
 
 int64_t find_at_most(const uint32_t* words, int64_t count, uint32_t limit, uint32_t* positions) {

@@ -20,15 +20,15 @@ void sort_words(uint64_t* words, uint64_t* other, int64_t count);
 uint32_t select_word(uint32_t* words, uint32_t* other, int64_t count, int64_t rank);
 uint64_t select_word(uint64_t* words, uint64_t* other, int64_t count, int64_t rank);
 
-// Of words the number below `low`, and those in [low, high], in their order, which go to `taken` until that has `room`.
-// `inside` is their number, whether they went there or not; with a room of 0 they are counted.
+// Counts words below `low`, and appends those in [low, high], in their order, to `taken` up to `capacity`.
+// `inside` is their number, whether they went there or not; with a capacity of 0 they are counted.
 struct Between {
     int64_t below, inside;
 };
-Between take_between(const uint32_t* words, int64_t count, uint32_t low, uint32_t high, uint32_t* taken, int64_t room);
-Between take_between(const uint64_t* words, int64_t count, uint64_t low, uint64_t high, uint64_t* taken, int64_t room);
+Between take_between(const uint32_t* words, int64_t count, uint32_t low, uint32_t high, uint32_t* taken, int64_t capacity);
+Between take_between(const uint64_t* words, int64_t count, uint64_t low, uint64_t high, uint64_t* taken, int64_t capacity);
 
-// Positions of the words up to `limit`, in ascending order; returns their number. `positions` has room for `count`.
+// Positions of the words up to `limit`, in ascending order; returns their number. `positions` has a capacity of `count`.
 int64_t find_at_most(const uint32_t* words, int64_t count, uint32_t limit, uint32_t* positions);
 int64_t find_at_most(const uint64_t* words, int64_t count, uint64_t limit, uint64_t* positions);
 

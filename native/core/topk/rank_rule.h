@@ -12,7 +12,7 @@ namespace bk {
 enum class RankKind : int32_t { kGiven, kMedian, kNanMedian, kQuantile, kNanQuantile };
 enum class Interpolation : int32_t { kLinear, kLower, kHigher, kMidpoint, kNearest };
 
-// Which ranks of a row are wanted.
+// Ranks of a row that are wanted.
 struct RankRule {
     RankKind kind = RankKind::kGiven;
     int64_t rank = 0;           // of kGiven

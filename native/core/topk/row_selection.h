@@ -50,7 +50,7 @@ struct RowSelection {
     bool is_sorted = true;  // results in key order, else in index order
 };
 
-// What rows of fewer elements than results are filled with, at index -1.
+// Rows of fewer elements than results are filled with `padding`, at index -1.
 template <class Bits>
 struct TopKRows : RowSelection {
     KeyOrder<Bits> order{};

@@ -82,7 +82,7 @@ RankThreshold<Bits> threshold_of(const InputRow<Bits>& row, int64_t count) {
     return count < row.length ? find_threshold(row, count) : RankThreshold<Bits>{KeyOrder<Bits>::kAll, 0, count};
 }
 
-// Not inlined, so that its buffers and those of find_threshold() are not on the stack at once.
+// It is not inlined, so that its buffers and those of find_threshold() are not on the stack at once.
 template <class Ranks, class Bits>
 BK_COLD void few_sorted_results(const Row<Bits>& row, int64_t count, RankThreshold<Bits> threshold) {
     Ranks ranks;

@@ -113,7 +113,7 @@ BK_HD C to_real(X x) {
 
 // --- floats to integers ---
 
-// For x in [0, 2^32).
+// x is in [0, 2^32).
 template <class C>
 BK_HD uint32_t truncate_to_u32(C x) {
 #if BK_ON_GPU

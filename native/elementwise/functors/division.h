@@ -122,7 +122,7 @@ struct DivBackward {
     }
 };
 
-// Type in which quotients of a gradient are computed, so that a large one may meet a small dy.
+// Type in which quotients of a gradient are computed, so that a large one may be multiplied by a small dy.
 template <class T>
 using long_quotient_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 

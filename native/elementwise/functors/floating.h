@@ -68,7 +68,7 @@ struct Ldexp {
     }
 };
 
-// Operands scaled by a power of two that brings the larger magnitude to [1, 2).
+// Operands scaled by a power of two that maps the larger magnitude to [1, 2).
 template <class C>
 struct Direction {
     C a, b;

@@ -14,7 +14,7 @@ namespace bk {
 
 constexpr int kStagingColumns = 32, kStagingPitch = kStagingColumns + 8;  // of a warp's staging buffer, in results
 
-// How the epilogue stores: in pairs, and straight from registers.
+// Stores of the epilogue: in pairs, and straight from registers.
 struct StoreMode {
     bool in_pairs, is_direct;
 };

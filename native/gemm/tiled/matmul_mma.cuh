@@ -340,7 +340,7 @@ Status launch_tiles(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>&
                          ceil_div<int64_t>(p.n, columns_of(p, kSide)), stores_pairs(p.epilogue));
 }
 
-// How tiles of A and B are loaded.
+// Load modes of tiles of A and B.
 struct LoadModes {
     LoadMode a, b;
 };

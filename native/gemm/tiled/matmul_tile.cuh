@@ -18,7 +18,7 @@ constexpr int kMatmulSteps = 2;   // of 32 bytes
 constexpr int kMatmulThreads = 128;
 constexpr int kCopyBytes = 16;
 
-// How an operand is loaded: by 16-byte copies, K-major or MN-major; or, for any strides and alignment, into a K-major
+// Loads of an operand: by 16-byte copies, K-major or MN-major; or, for any strides and alignment, into a K-major
 // tile: by copies if it is K-major, transposed by fours if it is MN-major bytes, else element by element.
 enum class LoadMode { kKMajor, kMnMajor, kElements };
 

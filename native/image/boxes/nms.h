@@ -74,7 +74,7 @@ struct NmsScratch;
 template <class C>
 Status suppress(const Launch& launch, const SortedBoxes<C>& boxes, const NmsScratch<C>& scratch);
 
-// Without a workspace: keep is the state. T's boxes are in order.
+// Suppression without a workspace: keep is the state. T's boxes are in order.
 template <class T>
 Status suppress_in_place(const Launch& launch, int64_t count, compute_t<T> threshold, const T* boxes, uint8_t* keep,
                          int32_t* kept);

@@ -119,7 +119,7 @@ struct AlignRule {
     bool is_aligned;
 };
 
-// Both axes of a region.
+// Samples of both axes of a region.
 template <class C>
 struct AlignFrame {
     AlignAxis<C> y, x;

@@ -8,7 +8,7 @@
 // above, has the value 0 and no gradient, and so has NaN.
 //
 // Gradient of the image: samples are sorted by the cell above and left of them, once for all channels of a group, by a stable
-// sort. Each cell then gathers the samples of its four neighbours in this order: no atomics, the same bits every time.
+// sort. Each cell then gathers the samples of its four adjacent cells in this order: no atomics, the same bits every time.
 // Gradients of offsets and mask are sums over the channels of a group, in order.
 #pragma once
 
@@ -67,7 +67,7 @@ struct Positions {
     DeformShape s;
     const T *offset, *mask;  // mask may be null
 
-    // Of offset group `plane` = n * groups + g, tap k, window l.
+    // Sample of offset group `plane` = n * groups + g, tap k, window l.
     BK_HD Sample<C> sample(int64_t plane, int64_t k, int64_t l) const {
         const T* const moved = offset + (plane * 2 * s.taps() + 2 * k) * s.windows() + l;
         const C y = at(l / s.out_w, s.stride_h, s.pad_h, k / s.kernel_w, s.dilation_h) + widen(moved[0]);
@@ -277,7 +277,7 @@ struct ImageGradientJob {
         }
     }
 
-    // Of all samples those that touch the cell, where there is no order.
+    // Adds the samples that touch the cell, searching all: there is no order.
     BK_HD void add_found(int64_t plane, int64_t y, int64_t x, int64_t first, int count, C* sums) const {
         const DeformShape& s = at.s;
         for (int64_t k = 0; k < s.taps(); ++k) {

@@ -18,7 +18,7 @@
 
 namespace bk::image {
 
-// What all kernels know of a problem. Extents and strides of images are [N, C, z, y, x].
+// Problem as all kernels see it. Extents and strides of images are [N, C, z, y, x].
 struct GridProblem {
     ImageLayout x, y;  // y has the positions
     SampleOptions options;

@@ -53,7 +53,7 @@ struct ColorMatrix {
                  {C(0.5), C(-green / v), C(-luma.blue / v)}},
                 {C(0), C(0.5), C(0.5)}};
     }
-    // Of luma and chroma whose ranges are `of_luma` and `of_chroma`, luma from `black` on; chroma is centred by the caller.
+    // Converts luma and chroma of ranges `of_luma` and `of_chroma`, luma from `black` on; the caller centres chroma.
     static ColorMatrix to_rgb(const Luma& luma, double of_luma, double of_chroma) {
         const double green = 1 - luma.red - luma.blue, u = 2 * (1 - luma.blue) / of_chroma, v = 2 * (1 - luma.red) / of_chroma;
         const C y = C(1 / of_luma);

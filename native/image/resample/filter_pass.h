@@ -87,7 +87,7 @@ private:
     }
 };
 
-// Which axes need a pass, and the memory of what lies between passes.
+// Axes that need a pass, and the memory between passes.
 template <class T>
 struct Passes {
     using Weight = weight_t<T>;

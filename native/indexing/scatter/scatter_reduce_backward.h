@@ -39,7 +39,7 @@ struct ScatterGradient {
     static BK_HD int64_t num_updates(uint64_t count) { return static_cast<int64_t>(count & 0xffffffffu); }
     static BK_HD int64_t num_marked(uint64_t count) { return static_cast<int64_t>(count >> 32); }
 
-    // For fewer than 2^16 updates.
+    // Counts of fewer than 2^16 updates in 16 bits.
     static BK_HD uint32_t pack16(uint64_t count) { return static_cast<uint32_t>(count | count >> 16); }
     static BK_HD uint64_t unpack16(uint32_t count) { return (count & 0xffffu) | uint64_t{count >> 16} << 32; }
 

@@ -15,7 +15,7 @@ struct SolveSlot {
 
     int64_t matrix() const { return (n | 1) * n; }
     int64_t bytes() const { return slot_bytes_of(matrix() + (n | 1) * columns, sizeof(S), n * int64_t{sizeof(int32_t)}); }
-    // A slot for the right-hand sides that fit, at most `most`; for 0 if the matrix leaves no room for a quarter of these.
+    // A slot for the right-hand sides that fit, at most `most`; for 0 if less than a quarter of these fits beside the matrix.
     static SolveSlot of(int64_t n, int64_t k, int64_t most) {
         SolveSlot slot{n, std::max<int64_t>(std::min(k, most), 1)};
         const int64_t least = (slot.columns + 3) / 4;

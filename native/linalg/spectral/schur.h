@@ -125,7 +125,7 @@ BK_LINALG_STEP void chase_bulge(const MatrixTeam& team, const SchurState<E>& s, 
         E v[kMost];
         v[0] = element_of<E>(1);
         for (int c = 1; c < kMost; ++c) v[c] = c < count ? x[c] * h.scale : element_of<E>(0);
-        // From the left, H^H, column by column.
+        // H^H is applied from the left, column by column.
         const E factor = conj(h.tau);
         for_own(team, k, last_column + 1, [&](int j) {
             E* const column = &s.at(k, j);

@@ -18,7 +18,7 @@
 
 namespace bk {
 
-// Without label smoothing. A target that is ignored or out of range gives a loss and gradients of 0.
+// Cross entropy without label smoothing. A target that is ignored or out of range gives a loss and gradients of 0.
 template <class T>
 struct CrossEntropyRows : RowDefaults {
     static constexpr bool kTwoPass = !kRowsStayOnChip;  // the first pass finds the maximum
@@ -143,7 +143,7 @@ struct CrossEntropyRows : RowDefaults {
     }
 };
 
-// With label smoothing: every class adds smoothing_per_class w[c] (lse - x[c]) to the loss.
+// Cross entropy with label smoothing: every class adds smoothing_per_class w[c] (lse - x[c]) to the loss.
 template <class T>
 struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
     using Base = CrossEntropyRows<T>;

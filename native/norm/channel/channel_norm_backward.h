@@ -80,7 +80,7 @@ struct ChannelNormBackward {
         return run_groups(launch, of, dx, dgamma, dbeta);
     }
 
-    // Also computes the statistics of x and writes them, in the same pass; sets *is_done if it can.
+    // Computes the statistics of x as well and writes them, in the same pass; sets *is_done if it can.
     BK_COLD Status run_with_moments(const T* dy, const T* x, const T* gamma, S* mean, S* rstd, compute_t<T> eps, T* dx,
                                     T* dgamma, T* dbeta, const Launch& launch, bool* is_done) const {
         const bool has_workspace = workspace_holds(launch, workspace_size());

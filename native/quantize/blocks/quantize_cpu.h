@@ -21,47 +21,48 @@ BK_HD float load_value(const FloatArray& x, int64_t at) {
 template <class Format>
 BK_HD void encode_block(const ValueRows& values, int64_t block, uint8_t* y) {
     using Encoder = codec::Encoder<Format>;
-    constexpr int kPart = Encoder::kPart, kParts = Format::kBlock / kPart;
-    codec::Part<kPart> parts[kParts];
+    constexpr int kSubBlock = Encoder::kSubBlock, kSubBlocks = Format::kBlock / kSubBlock;
+    codec::SubBlock<kSubBlock> sub_blocks[kSubBlocks];
     uint32_t largest = 0;
     for (int i = 0; i < Format::kBlock; ++i) {
         const float x = load_value(values.x, block * Format::kBlock + i);
         const uint32_t magnitude = bit_cast<uint32_t>(x) & 0x7fffffffu;
-        parts[i / kPart].x[i % kPart] = x;
+        sub_blocks[i / kSubBlock].x[i % kSubBlock] = x;
         largest = magnitude > largest ? magnitude : largest;
     }
     const BlockRange range = BlockRange::of(largest, Encoder::kScaled);
     if (!range.is_finite) return Encoder::poison(y);
     float squares = 0.f;
-    for (auto& part : parts) {
-        float of_part = 0.f;
-        for (float& x : part.x) {
+    for (auto& sub_block : sub_blocks) {
+        float of_sub_block = 0.f;
+        for (float& x : sub_block.x) {
             x = codec::mul(x, range.unit);
-            of_part += codec::mul(x, x);
+            of_sub_block += codec::mul(x, x);
         }
-        squares += of_part;
+        squares += of_sub_block;
     }
     const float twice_mean_square = 2.f * squares / Format::kBlock;
     const int64_t column = block % values.blocks_per_row * Format::kBlock;
-    codec::Fit fits[kParts];
-    for (int p = 0; p < kParts; ++p) {
-        Encoder::weights(&parts[p], values.importance == nullptr ? nullptr : values.importance + column + p * kPart,
+    codec::Fit fits[kSubBlocks];
+    for (int p = 0; p < kSubBlocks; ++p) {
+        Encoder::weights(&sub_blocks[p], values.importance == nullptr ? nullptr : values.importance + column + p * kSubBlock,
                          twice_mean_square);
-        fits[p] = Encoder::fit(parts[p]);
+        fits[p] = Encoder::fit(sub_blocks[p]);
     }
     codec::clear_block<Format::kBytes>(y);
     Encoder::head(y, fits, range.unit);
     uint8_t codes[Format::kBlock];
     for (int pass = 0; pass < 2; ++pass) {
         if constexpr (Encoder::kRefits) {
-            codec::PartSums sums[kParts];
-            for (int p = 0; p < kParts; ++p) sums[p] = Encoder::codes(y, fits, p, parts[p], range.unit, codes + p * kPart);
+            codec::SubBlockSums sums[kSubBlocks];
+            for (int p = 0; p < kSubBlocks; ++p)
+                sums[p] = Encoder::codes(y, fits, p, sub_blocks[p], range.unit, codes + p * kSubBlock);
             if (pass == 0) Encoder::refit(y, sums, range.unit);
         } else if (pass == 0) {
-            for (int p = 0; p < kParts; ++p) Encoder::codes(y, fits, p, parts[p], range.unit, codes + p * kPart);
+            for (int p = 0; p < kSubBlocks; ++p) Encoder::codes(y, fits, p, sub_blocks[p], range.unit, codes + p * kSubBlock);
         }
     }
-    for (int p = 0; p < kParts; ++p) Encoder::pack(y, codes, p);
+    for (int p = 0; p < kSubBlocks; ++p) Encoder::pack(y, codes, p);
 }
 
 template <class Format>

@@ -250,7 +250,7 @@ private:
     }
 };
 
-// At most kVectors vectors.
+// GEMV of at most kVectors vectors.
 template <int kVectors, FourBitLayout kLayout, class T>
 Status four_bit_gemv(const Launch& launch, const FourBitWeights& w, int64_t vectors, const T* y, T* out,
                      const T* bias = nullptr) {

@@ -5,7 +5,7 @@
 // A team has a tile of 128 x 128 elements. Scales of groups and blocks follow from the tile; those of rows and of the
 // tensor from the largest magnitudes of all tiles, which a first launch leaves in the workspace. A scale is the largest
 // finite magnitude over that of the format, at least 2^-126, or the least power of two that is not below; it is 1 where all
-// is 0. NaN and infinities become NaN and have no part in scales.
+// is 0. NaN and infinities become NaN and do not enter scales.
 #pragma once
 
 #include <algorithm>
@@ -60,13 +60,13 @@ BK_HD float finite_magnitude(float x) {
 }
 
 // Adjacent elements of a row that a thread takes, and those of a row of a tile.
-constexpr int kFp8Part = 8, kFp8Parts = kFp8Tile / kFp8Part;
+constexpr int kFp8Segment = 8, kFp8Segments = kFp8Tile / kFp8Segment;
 
-// Memory of a tile: maxima of parts of rows, or codes on their way to the transpose; then maxima of rows and columns.
+// Memory of a tile: maxima of segments of rows, or codes on their way to the transpose; then maxima of rows and columns.
 struct Fp8Scratch {
     static constexpr int kStageRows = 64, kPitch = kStageRows + 4;  // padding against bank conflicts
     union {
-        float parts[kFp8Tile][kFp8Parts + 1];
+        float segments[kFp8Tile][kFp8Segments + 1];
         uint8_t stage[kFp8Tile][kPitch];
     };
     float rows[kFp8Tile], columns[kFp8Tile];  // maxima, then scales
@@ -84,16 +84,17 @@ struct Fp8Tile {
     BK_HD int64_t first_row(int64_t item) const { return item / scales.column_tiles() * kFp8Tile; }
     BK_HD int64_t first_column(int64_t item) const { return item % scales.column_tiles() * kFp8Tile; }
 
-    // Part `index` of a tile: its row, its first column and the elements there are.
-    struct Part {
+    // Segment `index` of a tile: its row, its first column and the elements there are.
+    struct Segment {
         int64_t row, column, count;
     };
-    BK_HD Part part(int64_t item, int index) const {
-        const int64_t row = first_row(item) + index / kFp8Parts, column = first_column(item) + index % kFp8Parts * kFp8Part;
+    BK_HD Segment segment(int64_t item, int index) const {
+        const int64_t row = first_row(item) + index / kFp8Segments,
+                      column = first_column(item) + index % kFp8Segments * kFp8Segment;
         const int64_t count = row < scales.rows && column < scales.columns ? scales.columns - column : 0;
-        return {row, column, count < kFp8Part ? count : kFp8Part};
+        return {row, column, count < kFp8Segment ? count : kFp8Segment};
     }
-    BK_HD void load_part(float (&values)[kFp8Part], const Part& p) const {
+    BK_HD void load_segment(float (&values)[kFp8Segment], const Segment& p) const {
         load_widened(values, x + p.row * scales.columns + p.column, p.count, is_aligned);
     }
 
@@ -101,20 +102,20 @@ struct Fp8Tile {
     BK_HD float find_maxima(const Team& team, int64_t item, bool of_columns) const {
         Fp8Scratch& memory = *static_cast<Fp8Scratch*>(team.scratch);
         float whole = 0.0f;
-        for (int index = team.rank; index < kFp8Tile * kFp8Parts; index += team.size) {
-            float values[kFp8Part], largest = 0.0f;
-            const Part p = part(item, index);
-            if (p.count > 0) load_part(values, p);
-            for (int i = 0; i < kFp8Part; ++i)
+        for (int index = team.rank; index < kFp8Tile * kFp8Segments; index += team.size) {
+            float values[kFp8Segment], largest = 0.0f;
+            const Segment p = segment(item, index);
+            if (p.count > 0) load_segment(values, p);
+            for (int i = 0; i < kFp8Segment; ++i)
                 if (i < p.count) largest = larger_magnitude(largest, finite_magnitude(values[i]));
-            memory.parts[index / kFp8Parts][index % kFp8Parts] = largest;
+            memory.segments[index / kFp8Segments][index % kFp8Segments] = largest;
             whole = larger_magnitude(whole, largest);
         }
         whole = team.largest(whole);
         team.sync();
         for (int r = team.rank; r < kFp8Tile; r += team.size) {
             float largest = 0.0f;
-            for (int i = 0; i < kFp8Parts; ++i) largest = larger_magnitude(largest, memory.parts[r][i]);
+            for (int i = 0; i < kFp8Segments; ++i) largest = larger_magnitude(largest, memory.segments[r][i]);
             memory.rows[r] = largest;
         }
         if (of_columns)
@@ -233,25 +234,25 @@ private:
     }
 
     BK_HD void write_rows(const Team& team, int64_t item, const Fp8Scratch& memory) const {
-        for (int index = team.rank; index < kFp8Tile * kFp8Parts; index += team.size) {
-            const typename Fp8Tile<T>::Part p = this->part(item, index);
+        for (int index = team.rank; index < kFp8Tile * kFp8Segments; index += team.size) {
+            const typename Fp8Tile<T>::Segment p = this->segment(item, index);
             if (p.count <= 0) continue;
-            float values[kFp8Part];
-            this->load_part(values, p);
-            const float factor = reciprocal(memory.rows[index / kFp8Parts]);
+            float values[kFp8Segment];
+            this->load_segment(values, p);
+            const float factor = reciprocal(memory.rows[index / kFp8Segments]);
             uint8_t* const to = y + p.row * this->scales.columns + p.column;
-            Vec<uint8_t, kFp8Part> codes;
-            for (int i = 0; i < kFp8Part; ++i) codes.lane[i] = this->code_of(values[i], factor);
-            if (is_aligned_code && p.count == kFp8Part) {
+            Vec<uint8_t, kFp8Segment> codes;
+            for (int i = 0; i < kFp8Segment; ++i) codes.lane[i] = this->code_of(values[i], factor);
+            if (is_aligned_code && p.count == kFp8Segment) {
                 store(to, codes);
             } else {
-                for (int i = 0; i < kFp8Part; ++i)
+                for (int i = 0; i < kFp8Segment; ++i)
                     if (i < p.count) to[i] = codes.lane[i];
             }
         }
     }
 
-    // By halves of the tile's rows, through the scratch.
+    // Transposes halves of the tile's rows through the scratch.
     BK_HD void write_transpose(const Team& team, int64_t item, Fp8Scratch& memory) const {
         constexpr int kRows = Fp8Scratch::kStageRows, kBytes = 4;
         const Fp8Scales& s = this->scales;
@@ -322,7 +323,7 @@ struct QuantizeFp8 {
             BK_TRY(run_teams(launch, tiles, kBytes, Fp8MaximaJob<T>{tile}, true));
         }
         const Fp8QuantizeJob<T> job{tile,
-                                    columns % kFp8Part == 0 && is_aligned(y, kFp8Part),
+                                    columns % kFp8Segment == 0 && is_aligned(y, kFp8Segment),
                                     rows % 4 == 0 && is_aligned(y_t, 4),
                                     reinterpret_cast<uint8_t*>(y),
                                     reinterpret_cast<uint8_t*>(y_t),
@@ -347,7 +348,7 @@ private:
 
 template <class T>
 struct Fp8DequantizeJob {
-    static constexpr int64_t kParts = 1024;  // of a team
+    static constexpr int64_t kSegments = 1024;  // of a team
     Fp8Scales scales;
     bool is_e5m2, has_aligned_codes, is_aligned;
     const uint8_t* codes;
@@ -355,15 +356,15 @@ struct Fp8DequantizeJob {
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t parts = (scales.columns + kFp8Part - 1) / kFp8Part, count = scales.rows * parts;
-        const int64_t end = (item + 1) * kParts < count ? (item + 1) * kParts : count;
-        for (int64_t i = item * kParts + team.rank; i < end; i += team.size) {
-            const int64_t row = i / parts, column = i % parts * kFp8Part, at = row * scales.columns + column;
+        const int64_t segments = (scales.columns + kFp8Segment - 1) / kFp8Segment, count = scales.rows * segments;
+        const int64_t end = (item + 1) * kSegments < count ? (item + 1) * kSegments : count;
+        for (int64_t i = item * kSegments + team.rank; i < end; i += team.size) {
+            const int64_t row = i / segments, column = i % segments * kFp8Segment, at = row * scales.columns + column;
             const float own = scale[scales.at(row, column)];
-            uint8_t bytes[kFp8Part];
+            uint8_t bytes[kFp8Segment];
             load_bytes(bytes, codes + at, scales.columns - column, has_aligned_codes);
-            float values[kFp8Part];
-            for (int e = 0; e < kFp8Part; ++e)
+            float values[kFp8Segment];
+            for (int e = 0; e < kFp8Segment; ++e)
                 values[e] = math::product(is_e5m2 ? fp8_to_float(e5m2{bytes[e]}) : fp8_to_float(e4m3{bytes[e]}), own);
             store_rounded(y + at, values, scales.columns - column, is_aligned);
         }
@@ -381,16 +382,16 @@ struct DequantizeFp8 {
     Status check() const { return check_fp8(rows, columns, fp8_scaling); }
     Status run(const U* x, const float* scale, T* y, const Launch& launch) const {
         using Job = Fp8DequantizeJob<T>;
-        const bool whole = columns % kFp8Part == 0;
+        const bool whole = columns % kFp8Segment == 0;
         const Job job{scales(),
                       std::is_same_v<U, e5m2>,
-                      whole && is_aligned(x, kFp8Part),
+                      whole && is_aligned(x, kFp8Segment),
                       whole && is_aligned(y, kVectorBytes),
                       reinterpret_cast<const uint8_t*>(x),
                       scale,
                       y};
-        const int64_t parts = int64_t{rows} * ceil_div<int64_t>(columns, kFp8Part);
-        return run_teams(launch, ceil_div(parts, Job::kParts), Job::kParts * 16, job);
+        const int64_t segments = int64_t{rows} * ceil_div<int64_t>(columns, kFp8Segment);
+        return run_teams(launch, ceil_div(segments, Job::kSegments), Job::kSegments * 16, job);
     }
 };
 

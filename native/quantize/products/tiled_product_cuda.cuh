@@ -82,7 +82,7 @@ struct TileOfWeights {
         return reinterpret_cast<uint8_t*>(shared) + Tile::kStages + ((stage & 1) * Tile::kW + r) * layout.pitch;
     }
 
-    // Asks for a stage.
+    // Issues the loads of a stage.
     BK_DEVICE void fill(int64_t stage) const {
         const int64_t k = stage * layout.k, left = p.k - k;
         if (left <= 0) return;

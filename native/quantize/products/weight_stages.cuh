@@ -42,7 +42,7 @@ BK_DEVICE int skipped_bytes(const uint8_t* from) {
     return address % Format::kAlign == 0 ? static_cast<int>(address % 16) : 0;
 }
 
-// Asks for K elements from k on of the block's rows, whose bytes are [low, high).
+// Issues loads of K elements from k on of the block's rows, whose bytes are [low, high).
 template <class Format>
 BK_DEVICE void fill_stage(uint8_t* stage, int64_t row_bytes, int64_t rows, int64_t k, int64_t k_extent, const uint8_t* low,
                           const uint8_t* high) {
@@ -95,7 +95,7 @@ struct WeightRing {
         next += kStride;
     }
 
-    // Waits for the oldest stage, that of K elements from k on, and asks for another; own[q][half] is where the bytes of row
+    // Waits for the oldest stage, that of K elements from k on, and issues another; own[q][half] is where the bytes of row
     // 16 q + 8 half + lane / 4 begin.
     BK_DEVICE void advance(int64_t k, const uint8_t* (&own)[Stage::kTiles][2]) {
         wait_for_copies<Stage::kStages - 2>();

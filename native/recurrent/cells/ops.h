@@ -64,7 +64,7 @@ struct CellExtents {
         p->projection = carver->take<float>(cell_rows() > 0 ? PackMatrix::floats(directions, hidden, outputs) : 0);
         p->teams = carver->take<float>(CellTile::items(*p) * CellRows::floats(*p));
     }
-    // Also the gradient of h, and the scratch of the products over tokens; returns the latter.
+    // Carves the gradient of h too, and the scratch of the products over tokens; returns the latter.
     float* carve_backward(Carver* carver, CellProblem* p, CellGradients* d) const {
         carve(carver, p);
         const int64_t tokens = int64_t{seqlen} * batch * directions;

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What attention needs: ALiBi, rotary position embedding, the KV cache."""
+"""Operands of attention: ALiBi, rotary position embedding, the KV cache."""

@@ -18,7 +18,7 @@ SIXTEEN = ("f16", "bf16")  # their exponentials may be approximations
 
 @dataclasses.dataclass
 class Rules:
-    """From scale q.k to scores: c tanh(scale q.k / c) + slope (j - i) + bias, -inf where hidden.
+    """Scores from scale q.k: c tanh(scale q.k / c) + slope (j - i) + bias, -inf where hidden.
 
     left, right   key j is visible to query i where -left <= j - i - shift <= right
     aligns_ends   the shift is k_len - q_len, else 0

@@ -200,7 +200,7 @@ def idle_calls(direction):
 
 
 def sums_of_nothing(draw, layer, direction, transposed):
-    """Without summands the result is 0."""
+    """The result is 0 without summands."""
     if direction == "bw_filter":
         return problem_of(draw, dataclasses.replace(layer, batch=0), direction, transposed)
     none = {"fw": "c_in", "bw_data": "c_out"}[direction]

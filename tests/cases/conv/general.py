@@ -76,7 +76,7 @@ BOTH = {
         2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), bias=True, activation=2, beta=-0.5, c=True
     ),
     "large_last": General(2, 16, 24, (30, 33), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True),
-    # What chooses kernels of a GPU: slices of K, padded channels, slices of depthwise sums, TF32.
+    # Problems that choose kernels of a GPU: slices of K, padded channels, slices of depthwise sums, TF32.
     "slices": General(1, 136, 24, (5, 6), (3, 3), before=(1, 1), after=(1, 1), layout=1, bias=True, activation=3),
     "padded": General(2, 20, 36, (20, 21), (3, 3)),
     "depthwise_slices": General(2, 1, 1, (40, 37), (7, 7), (1, 1), (3, 3), (3, 3), groups=24, layout=1, bias=True),

@@ -26,7 +26,7 @@ def spread_of(spatial, taps, steps, before, after, dilation, output_padding):
 
 
 def slices_of(taps, counts, steps, dilation):
-    """For each tap the slice of the padded input that it reads."""
+    """The slice of the padded input that each tap reads."""
     for tap in itertools.product(*map(range, taps)):
         yield tap, tuple([slice(t * d, t * d + s * (c - 1) + 1, s) for t, d, s, c in zip(tap, dilation, steps, counts)])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""where, whose condition is any nonzero integer, and its gradients."""
+"""Selection (where), whose condition is any nonzero integer, and its gradients."""
 
 import numpy as np
 

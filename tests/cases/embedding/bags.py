@@ -124,7 +124,7 @@ def clamped(starts, total):
 
 
 def shuffled(starts, total):
-    """Not sorted: bags that are empty, and bags that overlap."""
+    """Offsets that are not sorted: bags are empty, and bags overlap."""
     return starts[np.random.default_rng(len(starts)).permutation(len(starts))]
 
 

@@ -12,7 +12,7 @@ from .weighted import bad, valid_by_bag, weighted
 
 
 def frequencies(problem):
-    """How often the indices name each row; 1 for all where gradients are not scaled by frequency."""
+    """The number of indices that name each row; 1 for all where gradients are not scaled by frequency."""
     indices, s = problem.arrays["indices"].values, problem.scalars
     if not s["scale_grad_by_freq"]:
         return np.ones(s["num_embeddings"])

@@ -19,8 +19,8 @@ def roots(numerators, n):
 
 
 def transform(x, axis, n, inverse):
-    """Along one axis, of x cropped or padded to n: a product with the matrix of roots; of long ones NumPy's transform,
-    which has the precision of its argument."""
+    """Transform along one axis, of x cropped or padded to n: a product with the matrix of roots; of long
+    ones NumPy's transform, which has the precision of its argument."""
     x = np.moveaxis(np.asarray(x, np.clongdouble), axis, -1)[..., :n]
     if n > LONGEST_MATRIX:
         found = np.fft.ifft(x, n, norm="forward") if inverse else np.fft.fft(x, n)
@@ -44,7 +44,7 @@ def whole_of(half, axis, n):
 
 
 def interior_of(shape, axis, n):
-    """Which elements of a half fiber have a conjugate in the other half."""
+    """A mask of the elements of a half fiber that have a conjugate in the other half."""
     k = np.arange(shape[axis])
     inside = (k > 0) & (2 * k != n)
     return inside.reshape([-1 if a == axis % len(shape) else 1 for a in range(len(shape))])

@@ -84,12 +84,15 @@ def reference(p):
 def backward_reference(p):
     s, arrays = p.scalars, p.arrays
     da, db = np.zeros(arrays["da"].shape), np.zeros(arrays["db"].shape)
-    da_terms, db_terms = da.copy(), db.copy()
+    da_magnitude, db_magnitude = da.copy(), db.copy()
     for g, (begin, end) in enumerate(groups_of(p)):
         dd, a = arrays["dd"].values[begin:end], arrays["a"].values[begin:end]
-        da[begin:end], da_terms[begin:end] = product(dd, b_of(p, g).T)
-        db[g], db_terms[g] = product(a.T, dd) if s["layout"] == 0 else product(dd.T, a)
-    found = {"da": Expected(da, count=s["n"], magnitude=da_terms), "db": Expected(db, count=s["m"], magnitude=db_terms)}
+        da[begin:end], da_magnitude[begin:end] = product(dd, b_of(p, g).T)
+        db[g], db_magnitude[g] = product(a.T, dd) if s["layout"] == 0 else product(dd.T, a)
+    found = {
+        "da": Expected(da, count=s["n"], magnitude=da_magnitude),
+        "db": Expected(db, count=s["m"], magnitude=db_magnitude),
+    }
     return {name: found[name] for name in found if name not in p.null}
 
 

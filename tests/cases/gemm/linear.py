@@ -16,10 +16,10 @@ def gradients(draw, m, n, k, null=(), kind="normal"):
 
 def reference(p):
     dy, x, weight = (p.arrays[name].values for name in ("dy", "x", "weight"))
-    (dx, dx_terms), (dweight, dweight_terms) = product(dy, weight), product(dy.T, x)
+    (dx, dx_magnitude), (dweight, dweight_magnitude) = product(dy, weight), product(dy.T, x)
     found = {
-        "dx": Expected(dx, count=p.scalars["n"], magnitude=dx_terms),
-        "dweight": Expected(dweight, count=p.scalars["m"], magnitude=dweight_terms),
+        "dx": Expected(dx, count=p.scalars["n"], magnitude=dx_magnitude),
+        "dweight": Expected(dweight, count=p.scalars["m"], magnitude=dweight_magnitude),
         "dbias": Expected(dy.sum(0), count=p.scalars["m"], magnitude=np.abs(dy).sum(0)),
     }
     return {name: found[name] for name in found if name not in p.null}

@@ -124,7 +124,7 @@ SELECTIONS = {  # numel, options
     "one": (1, {"share": 1}), "n3": (3, {}), "n16": (16, {}), "plain": (301, {}), "n4096": (4096, {}),
     "n4097": (4097, {}), "none": (5000, {"share": 0, "most": 7}), "all": (5000, {"share": 1}),
     "few": (40003, {"share": 0.001}), "fewer": (9000, {"most": 301}), "more": (9000, {"most": 6001}),
-    "no_room": (9000, {"most": 0}), "special": (777, {"kind": "special"}), "large": (150001, {}),
+    "no_slot": (9000, {"most": 0}), "special": (777, {"kind": "special"}), "large": (150001, {}),
     "n16384": (16384, {}), "n16385": (16385, {}), "all_of_some": (40003, {"share": 1}),
 }  # fmt: skip
 
@@ -171,7 +171,7 @@ TABLES = {  # shape, options
     "rank0": ((), {"share": 1}), "one": ((1,), {"share": 1}), "row": ((1003,), {}), "plain": ((3, 5, 7), {}),
     "rows": ((64, 80), {}), "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {}), "none": ((50, 90), {"share": 0, "most": 4}),
     "all": ((41, 103), {"share": 1}), "few": ((201, 203), {"share": 0.001}), "fewer": ((91, 97), {"most": 301}),
-    "more": ((91, 97), {"most": 9001}), "no_room": ((91, 97), {"most": 0}), "special": ((31, 29), {"kind": "special"}),
+    "more": ((91, 97), {"most": 9001}), "no_slot": ((91, 97), {"most": 0}), "special": ((31, 29), {"kind": "special"}),
     "permuted": ((13, 15, 17), {"x": PERMUTED}), "flipped": ((13, 15, 17), {"x": {"flip": (0, 2)}}),
     "gaps": ((90, 91), {"x": {"gap": 2, "pad": 3}}), "broadcast": ((9, 11, 8), {"x": {"broadcast": (1,)}}),
     "large": ((301, 409), {}),

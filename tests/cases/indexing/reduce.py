@@ -132,7 +132,7 @@ def same(a, b):
 
 
 def others(operands, own):
-    """For each operand the product of the others, where `own` is the whole product as stored."""
+    """The product of the other operands, for each; where `own` is the whole product as stored."""
     zero = operands == 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = np.where(zero, own, own / np.where(zero, 1, operands))
@@ -172,8 +172,8 @@ def backward_reference(problem):
         du[at] = share
         steps_u = np.zeros(du.shape)
         steps_u[at] = counts
-        magnitude, terms_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
-    found = {"dx": Expected(dx, steps, terms_x), "dupdates": Expected(du, steps_u, magnitude)}
+        magnitude, magnitude_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
+    found = {"dx": Expected(dx, steps, magnitude_x), "dupdates": Expected(du, steps_u, magnitude)}
     return {name: value for name, value in found.items() if name not in problem.null}
 
 

@@ -363,11 +363,11 @@ def fractional(draw, given, kind="normal"):
 
 
 def spread_starts(extent, kernel, count, u):
-    room, u = extent - kernel, np.float32(u)
-    found = [u * np.float32(room)] if count == 1 else [
-        np.float32(o * room) / np.float32(count - 1) + u for o in range(count)
+    last_start, u = extent - kernel, np.float32(u)
+    found = [u * np.float32(last_start)] if count == 1 else [
+        np.float32(o * last_start) / np.float32(count - 1) + u for o in range(count)
     ]  # fmt: skip
-    return [min(int(at), room) for at in found]
+    return [min(int(at), last_start) for at in found]
 
 
 def fractional_reference(problem):

@@ -162,7 +162,7 @@ KERNELS = {"one": (1,), "plain": (2, 3), "divides": (2, 2), "whole": (9, 13), "o
 
 
 def starts(extent, kernel, count, u):
-    """Where PyTorch's windows begin, in f32."""
+    """First cells of PyTorch's windows, computed in f32."""
     slope = np.float32(extent - kernel) / np.float32(count - 1) if count > 1 else np.float32(0)
     u = np.float32(u)
     found = [int((np.float32(o) + u) * slope) - int(u * slope) for o in range(count - 1)]

@@ -93,7 +93,7 @@ def maxima(draw, numel, block, nested):
 
 
 def maxima_of(p):
-    """In f32."""
+    """Block maxima in f32."""
     if "absmax_codes" in p.null:
         return p.arrays["absmax"].values
     outer = np.repeat(p.arrays["absmax_outer"].values, 256)[: p.arrays["absmax_codes"].shape[0]].astype(F32)

@@ -21,7 +21,7 @@ def codes_of(packed):
 
 
 def weights(p):
-    """In float64, not rounded."""
+    """Weights in float64, not rounded."""
     with np.errstate(invalid="ignore"):
         absmax = np.repeat(p.arrays["absmax"].values, p.scalars["block_size"], 1)
         return NF4[codes_of(p.arrays["w_packed"].values)] * absmax

@@ -53,7 +53,7 @@ def reference(transform, problem):
 
 
 def geometric_reference(problem):
-    """Where the quotient is next to an integer, its rounding may give the other one."""
+    """Accepts both integers next to a quotient that rounding may move across one."""
     y = problem.arrays["y"]
     trials = distributions.trials(
         problem.scalars["p"],

@@ -107,7 +107,7 @@ def matrices_of(problem):
 
 
 def expected(of, x, mode):
-    """What a sum of weighted elements is, with its error bound."""
+    """A sum of weighted elements, with its error bound."""
     if (
         mode in (NEAREST, NEAREST_EXACT)
         and all((each.sum(1) == 1).all() for each in of)

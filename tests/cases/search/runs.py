@@ -133,14 +133,14 @@ def unique_rows_reference(problem):
 ROWS = {  # rows, n, options
     "one": (1, 1, {}), "plain": (5, 33, {}), "equal": (3, 5000, {"mean": 10**9}),
     "special": (7, 301, {"kind": "special"}),
-    "fewer": (5, 2001, {"most": 100}), "no_room": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
+    "fewer": (5, 2001, {"most": 100}), "no_slot": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
     "many": (700, 17, {}), "long": (2, 70001, {}), "long_fewer": (2, 70001, {"most": 3000}), "row": (1, 40003, {}),
     "different": (3, 9001, {"mean": 1}), "large": (40, 4099, {}),
 }  # fmt: skip
 RUNS = {  # n, options
     "one": (1, {}), "plain": (301, {}), "no_order": (301, {"order": None}), "equal": (30011, {"mean": 10**9}),
     "special": (3001, {"kind": "special"}), "nan_differs": (3001, {"kind": "special", "equal_nan": 0}),
-    "fewer": (9001, {"most": 100}), "no_room": (9001, {"most": 0}), "slices": (2001, {"width": 7}),
+    "fewer": (9001, {"most": 100}), "no_slot": (9001, {"most": 0}), "slices": (2001, {"width": 7}),
     "special_slices": (501, {"width": 3, "kind": "special", "order": None}), "more": (301, {"most": 400}),
     "values_only": (9001, {"null": ("first", "inverse", "counts")}), "different": (20001, {"mean": 1, "order": None}),
     "inverse_only": (9001, {"null": ("first", "counts"), "order": None}), "no_width": (9, {"width": 0}),
@@ -149,12 +149,12 @@ RUNS = {  # n, options
 UNIQUE = {  # n, options
     "one": (1, {}), "plain": (301, {}), "any": (3001, {"kind": "normal"}), "special": (3001, {"kind": "special"}),
     "nan_differs": (3001, {"kind": "special", "equal_nan": 0}), "fewer": (3001, {"kind": "normal", "most": 100}),
-    "no_room": (301, {"most": 0}), "more": (301, {"most": 400}), "long": (70001, {"kind": "normal"}),
+    "no_slot": (301, {"most": 0}), "more": (301, {"most": 400}), "long": (70001, {"kind": "normal"}),
     "values_only": (9001, {"null": ("first", "inverse", "counts")}), "large": (40001, {}),
 }  # fmt: skip
 UNIQUE_ROWS = {  # rows, n, options
     "one": (1, 1, {}), "plain": (5, 33, {}), "special": (7, 301, {"kind": "special"}), "many": (301, 17, {}),
-    "fewer": (5, 2001, {"most": 3}), "no_room": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
+    "fewer": (5, 2001, {"most": 3}), "no_slot": (5, 33, {"most": 0}), "uncounted": (5, 33, {"null": ("y_counts",)}),
     "any": (3, 9001, {"kind": "normal"}), "long": (2, 40003, {"kind": "normal"}), "large": (40, 1031, {}),
 }  # fmt: skip
 

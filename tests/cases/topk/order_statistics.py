@@ -46,7 +46,7 @@ def taken(problem, rank):
 
 
 def numbers_of(x, axis):
-    """How many elements along the axis are numbers."""
+    """The number of elements along the axis that are not NaN."""
     values = np.asarray(x.values)
     is_number = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, bool)
     return np.sum(is_number, axis, keepdims=True)
@@ -145,7 +145,7 @@ def position_of(kind, position):
 
 
 def between(low, high, weight):
-    """In longdouble, of two elements."""
+    """Interpolation of two elements, in longdouble."""
     if weight == 0 or low == high:
         return low
     if not np.isfinite([low, high]).all():
@@ -154,7 +154,7 @@ def between(low, high, weight):
 
 
 def _far(low, high):
-    """Between infinities, or one of them and a number."""
+    """Interpolation between infinities, or one of them and a number."""
     return np.nan if np.isinf(low) and np.isinf(high) else low if np.isinf(low) else high
 
 

@@ -78,7 +78,7 @@ def test_gradients(rng, shapes, layout):
 
 
 @pytest.mark.parametrize(("shapes", "wrong"), [
-    (((2, 3, 4), (3, 4, 5)), "do not broadcast"), (((3, 4), (3, 4)), "4 and 3 terms"),
+    (((2, 3, 4), (3, 4, 5)), "do not broadcast"), (((3, 4), (3, 4)), "4 and 3 summands"),
     (((), (3, 4)), "must have an axis"),
 ])  # fmt: skip
 def test_shapes_that_do_not_fit(shapes, wrong):

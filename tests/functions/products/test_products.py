@@ -46,7 +46,7 @@ def test_matmul(rng, dtype):
 def test_matmul_of_mismatched_shapes():
     a, b = np.ones((3, 4)), np.ones((2, 4, 5))
     for first, second, error, text in (
-        (a, a, bk.InvalidProblemError, "the sums have 4 and 3 terms"),
+        (a, a, bk.InvalidProblemError, "the sums have 4 and 3 summands"),
         (np.float64(1), a, bk.InvalidProblemError, r"a has shape \(\), must have an axis"),
         (np.ones((1, 3, 3, 4)), b, bk.InvalidProblemError, "the axes before the last two do not broadcast"),
         (a.astype(np.int32), a.astype(np.int32).T, bk.UnsupportedError, "a has dtype i32, must be one of"),

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What harness.fuzz draws calls from."""
+"""Sources from which harness.fuzz draws calls."""

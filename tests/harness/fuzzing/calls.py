@@ -236,7 +236,7 @@ def change_pointer(rng, call: Call, spans) -> None:
     elif kind == "odd":
         call.pointers[p.name] += -1 if slot.holds(call.pointers[p.name] + low - 1, call.pointers[p.name]) else 1
     else:
-        # On another operand, or a few elements off it, if the memory that the call reaches is there.
+        # A pointer to another operand, or a few elements off it, if the memory that the call reaches is there.
         at = call.pointers[other.name] + (int(rng.integers(-9, 10)) * size if kind == "shift" else 0)
         if at and spans[other.name][0].holds(at + low, at + high):
             call.pointers[p.name] = at

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the operands of a random call lie: extents and strides from the row's shapes and the call's arguments."""
+"""Layout of the operands of a random call: extents and strides from the row's shapes and the call's arguments."""
 
 import math
 import re

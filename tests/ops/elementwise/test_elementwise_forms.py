@@ -38,7 +38,7 @@ def samples(dtype):
     return kept
 
 
-# by whether the source and the target have two elements a byte
+# The keys: whether the source and the target have two elements a byte
 CASTS = {
     (False, False): casts.cast, (True, False): casts.unpack, (False, True): casts.pack, (True, True): casts.repack,
 }  # fmt: skip

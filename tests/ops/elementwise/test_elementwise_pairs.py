@@ -85,7 +85,7 @@ def integer_pairs(dtype):
     edges = np.unique(np.concatenate([special[:8], edges, special[-8:], special[np.abs(special.astype(float)) < 10]]))
     low, high = LIMITS[dtype]
     random = rng.integers(low, high, (2, 4000), special.dtype, endpoint=True)
-    # of every bit length
+    # Values of every bit length.
     random >>= rng.integers(0, width(dtype), random.shape).astype(random.dtype)
     return tuple(np.concatenate(both) for both in zip(grid(edges, edges), random))
 

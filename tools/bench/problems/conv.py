@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks
+from tools.bench.check import cells, compare, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 LEVEL = (Bound("peer", 1.0),)
@@ -78,7 +78,7 @@ class Layer:
 
 def check_forward(of, problem):
     per_group = of.c_in // of.groups
-    for flat in picks(problem, math.prod(of.y), 6):
+    for flat in sample_indices(problem, math.prod(of.y), 6):
         n, k, o = of.indices(of.y, flat)
         taps = np.indices(of.taps).reshape(len(of.taps), -1)
         at = [o[d] * of.step + taps[d] - of.pad[d] for d in range(len(o))]
@@ -95,7 +95,7 @@ def check_forward(of, problem):
 def check_data(of, source, result, problem):
     """Samples of `result`, the gradient of x, from `source`, that of y."""
     per_group, outputs = of.c_in // of.groups, of.c_out // of.groups
-    for flat in picks(problem, math.prod(of.x), 6):
+    for flat in sample_indices(problem, math.prod(of.x), 6):
         n, c, i = of.indices(of.x, flat)
         taps = np.indices(of.taps).reshape(len(of.taps), -1)
         shifted = [i[d] + of.pad[d] - taps[d] for d in range(len(i))]
@@ -111,7 +111,7 @@ def check_data(of, source, result, problem):
 
 def check_filter(of, problem):
     per_group = of.c_in // of.groups
-    for flat in picks(problem, math.prod(of.w), 2):
+    for flat in sample_indices(problem, math.prod(of.w), 2):
         k, c, t = of.indices(of.w, flat)
         o = np.indices(of.out).reshape(len(of.out), -1)
         at = [o[d] * of.step + t[d] - of.pad[d] for d in range(len(t))]
@@ -127,7 +127,7 @@ def check_filter(of, problem):
 
 def check_bytes(of, problem):
     """Samples of y = round(alpha sum), from the sums of 8-bit products."""
-    for flat in picks(problem, math.prod(of.y), 6):
+    for flat in sample_indices(problem, math.prod(of.y), 6):
         n, k, o = of.indices(of.y, flat)
         taps = np.indices(of.taps).reshape(len(of.taps), -1)
         at = [o[d] * of.step + taps[d] - of.pad[d] for d in range(len(o))]

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import cells, picks
+from tools.bench.check import cells, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 FLOATS, COMPLEX = ("f32", "f64"), ("c32", "c64")
@@ -34,7 +34,7 @@ def transform_at(problem, axes, form):
     """(sum of the definition, 2-norm) for the elements of y at some positions."""
     x, y = problem.bench.arrays["x"].shape, problem.bench.arrays["y"].shape
     lengths = [problem.bench.scalars.get("length", y[a]) if a == axes[-1] else y[a] for a in axes]
-    at = picks(problem, math.prod(y), 4)
+    at = sample_indices(problem, math.prod(y), 4)
     found, norms = [], []
     for index in zip(*np.unravel_index(at, y)):
         grids = np.meshgrid(*[np.arange(x[a]) for a in axes], indexing="ij")
@@ -114,7 +114,7 @@ def transform(form, shape, axes, bound=0.85):
 
 def check_cosine(problem):
     rows, n = problem.bench.arrays["x"].shape
-    at = picks(problem, rows * n, 8)
+    at = sample_indices(problem, rows * n, 8)
     row, k = np.divmod(at, n)
     x = cells(problem, "x", row[:, None] * n + np.arange(n))
     want = 2 * np.sum(x * np.cos(np.pi * (k[:, None] * (2 * np.arange(n) + 1) % (4 * n)) / (2 * n)), 1)
@@ -139,7 +139,7 @@ def check_convolution(problem):
     rows, n = problem.bench.arrays["x"].shape
     m = problem.bench.arrays["w"].shape[1]
     whole = n + m - 1
-    at = picks(problem, rows * whole, 8)
+    at = sample_indices(problem, rows * whole, 8)
     row, k = np.divmod(at, whole)
     j = k[:, None] - np.arange(m)
     inside = (j >= 0) & (j < n)

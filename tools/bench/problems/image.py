@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import Bench, Bound, Operand
 
 
@@ -14,7 +14,7 @@ def torch_affine_grid(torch, t, scalars):
 
 def check(problem):
     batch, height, width = (problem.bench.scalars[name] for name in ("batch", "height", "width"))
-    chosen = picks(problem, batch * height * width, 512)
+    chosen = sample_indices(problem, batch * height * width, 512)
     image, pixel = chosen // (height * width), chosen % (height * width)
     x, y = ((2 * k + 1) / extent - 1 for k, extent in ((pixel % width, width), (pixel // width, height)))
     theta = rows(problem, "theta", np.arange(2 * batch)).reshape(batch, 2, 3)[image]

@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks, rows, same
+from tools.bench.check import cells, compare, rows, same, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 UNMEASURED = {"roi_pool_backward_{T}": "a scatter by argmax of a superseded op"}
@@ -61,14 +61,14 @@ def torch_align(torch, t, scalars):
 
 
 def finite(problem, name):
-    found = cells(problem, name, picks(problem, int(np.prod(problem.bench.arrays[name].shape))))
+    found = cells(problem, name, sample_indices(problem, int(np.prod(problem.bench.arrays[name].shape))))
     return "" if np.isfinite(found).all() else f"{name} has values that are not finite"
 
 
 def check_pool(problem):
     """Maxima are the elements that argmax names."""
     shape = problem.bench.arrays["output"].shape
-    at = picks(problem, int(np.prod(shape)))
+    at = sample_indices(problem, int(np.prod(shape)))
     region, channel = at // int(np.prod(shape[1:])), at // int(np.prod(shape[2:])) % shape[1]
     _, channels, height, width = problem.bench.arrays["input"].shape
     found, image = cells(problem, "argmax", at), regions_of(problem)[region, 0].astype(int)
@@ -94,7 +94,7 @@ def torch_iou(torch, t, scalars):
 
 def check_iou(problem):
     a, b = (problem.bench.arrays[name].fill(None) for name in ("boxes1", "boxes2"))
-    for i, j in zip(picks(problem, len(a), 4), picks(problem, len(b), 4)):
+    for i, j in zip(sample_indices(problem, len(a), 4), sample_indices(problem, len(b), 4)):
         sides = np.maximum(np.minimum(a[i, 2:], b[j, 2:]) - np.maximum(a[i, :2], b[j, :2]), 0)
         areas = [np.prod(each[2:] - each[:2]) for each in (a[i], b[j])]
         want = np.prod(sides) / (sum(areas) - np.prod(sides))

@@ -3,13 +3,13 @@
 
 import numpy as np
 
-from tools.bench.check import cells, picks
+from tools.bench.check import cells, sample_indices
 from tools.bench.record import Bench, Operand, Sweep
 
 
 def finite(name):
     def check(problem):
-        at = picks(problem, int(np.prod(problem.bench.arrays[name].shape)))
+        at = sample_indices(problem, int(np.prod(problem.bench.arrays[name].shape)))
         return "" if np.isfinite(cells(problem, name, at)).all() else f"{name} has values that are not finite"
 
     return check

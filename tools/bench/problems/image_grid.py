@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks
+from tools.bench.check import cells, compare, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 UNMEASURED = {
@@ -40,7 +40,7 @@ def taps(g: Any, extent: int) -> list[tuple[int, float]]:
 
 def check(problem: Any) -> str:
     shape, large = problem.bench.scalars["input_shape"], problem.bench.scalars["output_shape"]
-    for flat in picks(problem, math.prod(large)):
+    for flat in sample_indices(problem, math.prod(large)):
         n, c, y, x = (int(k) for k in np.unravel_index(int(flat), large))
         point = (n * large[2] + y) * large[3] + x
         gx, gy = cells(problem, "grid", [2 * point, 2 * point + 1]).ravel()
@@ -55,7 +55,7 @@ def check(problem: Any) -> str:
 def check_backward(problem: Any) -> str:
     """The gradient of positions; that of the images sums over positions anywhere, which tests compare."""
     shape, large = problem.bench.scalars["input_shape"], problem.bench.scalars["output_shape"]
-    for point in picks(problem, large[0] * large[2] * large[3]):
+    for point in sample_indices(problem, large[0] * large[2] * large[3]):
         n, y, x = (int(k) for k in np.unravel_index(int(point), (large[0], *large[2:])))
         gx, gy = cells(problem, "grid", [2 * point, 2 * point + 1]).ravel()
         rows, columns = taps(gy, shape[2]), taps(gx, shape[3])

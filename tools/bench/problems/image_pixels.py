@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import cells, picks
+from tools.bench.check import cells, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 COPY = (Bound("copy", 0.9), Bound("peer", 1.0))
@@ -29,7 +29,7 @@ def torch_to_pixels(torch, t, scalars):
 def check_planes(problem):
     """Samples within two roundings of the formula."""
     batch, channels, height, width = problem.bench.arrays["y"].shape
-    at = picks(problem, batch * channels * height * width)
+    at = sample_indices(problem, batch * channels * height * width)
     image, rest = at // (channels * height * width), at % (channels * height * width)
     channel, pixel = rest // (height * width), rest % (height * width)
     bytes_ = cells(problem, "x", (image * height * width + pixel) * channels + channel)
@@ -41,7 +41,7 @@ def check_planes(problem):
 def check_bytes(problem):
     """Samples within one of the formula."""
     batch, channels, height, width = problem.bench.arrays["y"].shape
-    at = picks(problem, batch * channels * height * width)
+    at = sample_indices(problem, batch * channels * height * width)
     image, rest = at // (channels * height * width), at % (channels * height * width)
     channel, pixel = rest // (height * width), rest % (height * width)
     mean, std = (cells(problem, name, channel) for name in ("mean", "std"))
@@ -57,7 +57,7 @@ def torch_gray(torch, t, scalars):
 
 def check_gray(problem):
     _, _, pixels = problem.bench.arrays["x"].shape
-    at = picks(problem, pixels)
+    at = sample_indices(problem, pixels)
     want = sum(w * cells(problem, "x", k * pixels + at) for k, w in enumerate((0.299, 0.587, 0.114)))
     got = cells(problem, "y", at)
     return "" if np.allclose(got, want, rtol=1e-2, atol=1e-2) else f"is {got}, expected {want}"
@@ -66,7 +66,7 @@ def check_gray(problem):
 def check_frames(problem):
     """Samples of green, within one."""
     _, _, height, width = problem.bench.arrays["y"].shape
-    at = picks(problem, height * width)
+    at = sample_indices(problem, height * width)
     i, j = at // width, at % width
     y = (cells(problem, "x", at).astype(float) - 16) * 255 / 219
     pair = (height + i // 2) * width + j // 2 * 2

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks, same
+from tools.bench.check import cells, compare, same, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 NEAREST, LINEAR, CUBIC, AREA = 0, 2, 3, 4
@@ -122,7 +122,7 @@ class Images:
         self, problem: Any, source: str, output: str, given: tuple[int, ...], made: tuple[int, ...],
         entries: Callable[[int, int], dict[int, float]],
     ) -> str:  # fmt: skip
-        for flat in picks(problem, math.prod(made)):
+        for flat in sample_indices(problem, math.prod(made)):
             n, c, y, x = np.unravel_index(int(flat), made)
             taps = [(i, j, v * w) for (i, v), (j, w) in itertools.product(entries(0, int(y)).items(),
                                                                           entries(1, int(x)).items())]  # fmt: skip
@@ -158,7 +158,7 @@ def torch_shuffle(torch: Any, t: dict[str, Any], scalars: Any) -> Callable[[], A
 def check_shuffle(problem: Any) -> str:
     n, c, height, width = problem.bench.arrays["output"].shape
     r = problem.bench.scalars["r"]
-    at = picks(problem, n * c * height * width, 256)
+    at = sample_indices(problem, n * c * height * width, 256)
     image, channel, y, x = np.unravel_index(at, (n, c, height, width))
     source = np.ravel_multi_index((image, channel * r * r + y % r * r + x % r, y // r, x // r),
                                   (n, c * r * r, height // r, width // r))  # fmt: skip

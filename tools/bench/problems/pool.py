@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks
+from tools.bench.check import cells, compare, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep, row_named
 
 DTYPES = ("bf16", "f32")
@@ -81,7 +81,7 @@ def check_windows(windows, reduce):
     """Samples of y, each reduce(cells of its window)."""
 
     def check(problem):
-        for at in picks(problem, math.prod(windows.out), 12):
+        for at in sample_indices(problem, math.prod(windows.out), 12):
             own = cells(problem, "x", windows.window(at))
             if wrong := compare(problem, cells(problem, "y", [at]), np.array([reduce(own)]), np.abs(own).sum()):
                 return f"y[{at}] {wrong}"

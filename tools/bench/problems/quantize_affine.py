@@ -45,7 +45,7 @@ def torch_channel(torch, t, scalars):
 
 
 def torch_rows(torch, t, scalars):
-    """Per token and per group, as eager code spells it."""
+    """Quantisation per token and per group, as eager code spells it."""
     x, scale, zero = t["x"], t["scale"].unsqueeze(-1), t["zero_point"].unsqueeze(-1)
     grouped = x.reshape(*scale.shape[:-1], -1)
     return lambda: torch.clamp(torch.round(grouped / scale + zero), -128, 127).to(torch.int8)

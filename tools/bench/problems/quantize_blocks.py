@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import cells, picks, same, shape
+from tools.bench.check import cells, same, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle.block_formats import FORMATS, decoded
 from tools.oracle.numerics import round_to
@@ -28,7 +28,7 @@ def check(chosen, gathered=False):
     def compare(problem):
         count = shape(problem, "y")[0] if len(shape(problem, "y")) > 1 else 1
         wide = shape(problem, "y")[-1]
-        for row in picks(problem, count, 4):
+        for row in sample_indices(problem, count, 4):
             source = int(problem.indices["indices"][row]) if gathered else row
             data = problem.indices["x"].reshape(-1, wide // chosen.values * chosen.bytes)[source]
             dtype = problem.bench.dtypes[0] if len(problem.bench.dtypes) == 1 else problem.dtype
@@ -99,7 +99,7 @@ def encoder(name, count):
 
 def close(chosen):
     def compare(problem):
-        for row in picks(problem, shape(problem, "y")[0], 2):
+        for row in sample_indices(problem, shape(problem, "y")[0], 2):
             wide = shape(problem, "y")[1]
             data = cells(problem, "y", row * wide + np.arange(4 * chosen.bytes)).astype(np.uint8)
             x = cells(problem, "x", row * COLUMNS + np.arange(4 * chosen.values))

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks, rows
+from tools.bench.check import rows, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle import low_floats
 from tools.oracle.code_books import BOOKS, NF4
@@ -45,7 +45,7 @@ def torch_fp8(torch, t, scalars):
 def is_nf4(problem):
     """Some rows of dequantised weights."""
     w, absmax = "w_packed", "absmax"
-    for pair in picks(problem, N // 2, 2):
+    for pair in sample_indices(problem, N // 2, 2):
         packed = rows(problem, w, [pair])[0].astype(np.int64)
         for half in (0, 1):
             scale = np.repeat(rows(problem, absmax, [2 * pair + half])[0], BLOCK)
@@ -58,7 +58,7 @@ def is_nf4(problem):
 def is_nf4_product(problem):
     """Results of some rows of weights."""
     y = problem.data.cells(problem.buffers["y"], np.arange(K)).astype(np.float64)
-    for pair in picks(problem, N // 2, 3):
+    for pair in sample_indices(problem, N // 2, 3):
         packed = rows(problem, "w_packed", [pair])[0].astype(np.int64)
         scale = np.repeat(rows(problem, "absmax", [2 * pair])[0], BLOCK)
         summands = NF4[packed & 15] * scale * y
@@ -71,7 +71,7 @@ def is_nf4_product(problem):
 def is_four_bit(problem):
     """Some flat elements."""
     scalars = problem.bench.scalars
-    at = np.unique(picks(problem, N * K // 2, 64))
+    at = np.unique(sample_indices(problem, N * K // 2, 64))
     packed = problem.data.cells(problem.buffers["codes"], at).astype(np.int64)
     scale = problem.data.cells(problem.buffers["absmax"], 2 * at // BLOCK)
     found = problem.data.cells(problem.buffers["y"], 2 * at)
@@ -84,7 +84,7 @@ def is_mx(problem):
     scalars = problem.bench.scalars
     form = scalars["mx_format"]
     wide = "x" if "x" in problem.buffers else "y"
-    for row in picks(problem, scalars["rows"], 2):
+    for row in sample_indices(problem, scalars["rows"], 2):
         values = rows(problem, wide, [row])[0].astype(np.float64)
         codes = low_floats.unpack(rows(problem, "codes", [row]).astype(np.int64), low_floats.mx_bits(form))
         scales = rows(problem, "scales", [row]).astype(np.int64)
@@ -98,7 +98,7 @@ def is_mx(problem):
 
 def is_fp8(problem):
     """Some rows: codes times scales are near x."""
-    for row in picks(problem, N, 2):
+    for row in sample_indices(problem, N, 2):
         x = rows(problem, "x", [row])[0].astype(np.float64)
         scale = np.repeat(problem.data.cells(problem.buffers["scale"], row * (K // 128) + np.arange(K // 128)), 128)
         y = rows(problem, "y", [row])[0].astype(np.float64)

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle import low_floats
 from tools.oracle.block_formats import FORMATS, decoded, q8_1_blocks
@@ -26,7 +26,7 @@ def weights(chosen, n, k):
 def check(chosen, w, x, y, quantized=False):
     def inspect(problem):
         n = problem.bench.arrays[w].shape[0]
-        picked = picks(problem, n)
+        picked = sample_indices(problem, n)
         decoded_rows = decoded(chosen, problem.indices[w].reshape(n, -1)[picked]).astype(np.float64)
         if quantized:
             data = problem.indices[x]
@@ -74,7 +74,7 @@ def mx_matmul(name, m, n, k):
     block, bits = low_floats.MX[form][1], low_floats.mx_bits(form)
 
     def inspect(problem):
-        picked, count = picks(problem, n), min(m, 4)
+        picked, count = sample_indices(problem, n), min(m, 4)
         codes = low_floats.unpack(rows(problem, "codes", picked).astype(np.int64), bits)
         w = low_floats.dequantize_mx(codes, rows(problem, "scales", picked).astype(np.int64), form)
         x, got = (rows(problem, each, np.arange(count)).reshape(count, -1) for each in ("x", "y"))

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks
+from tools.bench.check import compare, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 from tools.oracle.numerics import is_float
 
@@ -56,7 +56,7 @@ def check_of(function, axis):
             size = np.abs(x).sum() if function in ("sum", "mean") else 1.0
             return compare(problem, data.cells(problem.buffers["y"], np.array([0])), NUMPY[function](x, None), size)
         before, n, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
-        chosen = picks(problem, before * after, 4)
+        chosen = sample_indices(problem, before * after, 4)
         positions = (chosen // after * n * after + chosen % after)[:, None] + np.arange(n) * after
         x = data.cells(problem.buffers["x"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         expected = np.asarray(NUMPY[function](x, axis=1), np.float64)
@@ -115,7 +115,7 @@ def to_shape(function, shape, out, bound, dtypes=("f32", "bf16"), end=None):
         got = problem.data.rows(problem.buffers["dst"], np.array([0]))[0]
         if function == "sum":
             return compare(problem, got, *problem.data.row_sums(problem.buffers["src"], np.arange(shape[0])))
-        chosen = picks(problem, shape[1], 4)
+        chosen = sample_indices(problem, shape[1], 4)
         positions = chosen[:, None] + np.arange(shape[0]) * shape[1]
         x = problem.data.cells(problem.buffers["src"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         expected = np.asarray(NUMPY[kind](x, axis=1), np.float64)
@@ -218,7 +218,7 @@ def over(where, function, shape, axes, bound, *, fill="sixteenths", dtypes=("f32
     inner = positions_of(tuple(e if a in axes else 1 for a, e in enumerate(shape)), np.arange(n))
 
     def check(problem):
-        chosen, data = picks(problem, before, 4), problem.data
+        chosen, data = sample_indices(problem, before, 4), problem.data
         positions = positions_of(result_shape, chosen)[:, None] + inner
         x = data.cells(problem.buffers["x"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         for name, expected in of_rows(function, x, scalars).items():
@@ -315,7 +315,7 @@ def gradient(function, shape, bound, *, over_axes=False):
         scalars |= {"reduce_axis": 1, "reduce_extent": shape[1], "reduce_stride_x": 1, "correction": 1}
 
     def check(problem):
-        chosen, data = picks(problem, shape[0], 4), problem.data
+        chosen, data = sample_indices(problem, shape[0], 4), problem.data
         positions = (chosen[:, None] * shape[1] + np.arange(shape[1])).ravel()
         got = {name: data.cells(buffer, positions).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
         given = [got.get(name, got["dy"]).astype(np.float64) for name in ("dy", "x", "y")]

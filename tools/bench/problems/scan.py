@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 
 TORCH = {"cumsum": "cumsum", "cumprod": "cumprod", "log_cumsum_exp": "logcumsumexp"}
@@ -44,7 +44,7 @@ def check(problem):
     """Checks whole rows along the last axis, and a few prefixes along the first."""
     function, shape = problem.bench.function, problem.buffers["x"].operand.shape
     if problem.bench.scalars["scan_axis"] == len(shape) - 1 > 0:
-        chosen = picks(problem, math.prod(shape[:-1]), 4)
+        chosen = sample_indices(problem, math.prod(shape[:-1]), 4)
         x, y = rows(problem, "x", chosen), rows(problem, "y", chosen)
         expected = NUMPY[function].accumulate(x, 1)
         if problem.dtype == "i32":
@@ -63,7 +63,7 @@ def check(problem):
 
 
 def check_indices(problem):
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 4)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 4)
     x, index = rows(problem, "x", chosen), rows(problem, "indices", chosen).astype(int)
     best = np.maximum.accumulate(x, 1)
     if not np.array_equal(rows(problem, "y", chosen), best):
@@ -72,7 +72,7 @@ def check_indices(problem):
 
 
 def check_exclusive(problem):
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 4)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 4)
     x = rows(problem, "x", chosen)
     return compare(problem, rows(problem, "y", chosen), np.cumsum(x, 1) - x, np.cumsum(np.abs(x), 1))
 
@@ -84,7 +84,7 @@ def arriving(problem, chosen):
 
 
 def check_sums_back(problem):
-    chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 4)
+    chosen = sample_indices(problem, problem.buffers["dy"].operand.shape[0], 4)
     dy = arriving(problem, chosen)[:, ::-1]
     expected, size = np.cumsum(dy, 1)[:, ::-1], np.cumsum(np.abs(dy), 1)[:, ::-1]
     return compare(problem, rows(problem, "dx", chosen), expected, size)
@@ -93,7 +93,7 @@ def check_sums_back(problem):
 def check_gradient(problem):
     """Checks a few rows against the definition of the gradient."""
     function, width = problem.bench.function, problem.buffers["x"].operand.shape[1]
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 2)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 2)
     dy, x, dx = arriving(problem, chosen), *(rows(problem, name, chosen) for name in ("x", "dx"))
     if function in SAVED:
         y = rows(problem, "y", chosen)

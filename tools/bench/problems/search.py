@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import cells, picks, same, shape
+from tools.bench.check import cells, same, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 RANGE = {"lo_d": -4.0, "hi_d": 4.0}
@@ -28,7 +28,7 @@ def runs_of(n, mean):
 def check_positions(output, sequence="sorted_seq"):
     def check(problem):
         keys, values = problem.indices[sequence], problem.indices["values"]
-        at = picks(problem, values.size)
+        at = sample_indices(problem, values.size)
         row = keys.reshape(-1, keys.shape[-1])
         queries = values.reshape(-1)[at]
         of = at // values.shape[-1] if len(row) > 1 else np.zeros(len(at), np.int64)
@@ -40,12 +40,12 @@ def check_positions(output, sequence="sorted_seq"):
 
 def check_members(problem):
     keys, values = problem.indices["sorted_seq"], problem.indices["values"]
-    at = picks(problem, values.size)
+    at = sample_indices(problem, values.size)
     return same(problem, "output", at, np.isin(values[at], keys).astype(np.uint8))
 
 
 def check_total(problem):
-    """Of integers each count is right; of normal numbers nearly all are in a bin."""
+    """Counts of integers are exact; nearly all normal numbers are in a bin."""
     (bins,), (n,) = shape(problem, "output"), shape(problem, "x")
     if "x" in problem.indices:
         counts = np.bincount(problem.indices["x"], minlength=bins)
@@ -60,7 +60,7 @@ def check_total(problem):
 
 
 def check_bins(problem):
-    at, bins = picks(problem, shape(problem, "x")[0]), problem.bench.scalars["num_bins"]
+    at, bins = sample_indices(problem, shape(problem, "x")[0]), problem.bench.scalars["num_bins"]
     x, edges = cells(problem, "x", at), problem.indices.get("edges", np.linspace(*RANGE.values(), bins + 1))
     found = np.where(x == edges[-1], bins, np.searchsorted(edges, x, side="right")) - 1
     return same(problem, "output", at, np.where(found == bins, -1, found))
@@ -79,7 +79,7 @@ def check_consecutive(problem):
     """The runs of a few rows, and their lengths."""
     x = problem.indices["x"]
     batch, length = x.shape
-    for row in np.unique(picks(problem, batch, 3)):
+    for row in np.unique(sample_indices(problem, batch, 3)):
         starts = np.flatnonzero(np.concatenate(([True], x[row, 1:] != x[row, :-1])))
         at = row * length + np.arange(len(starts))
         wrong = (same(problem, "counter", [row], np.array([len(starts)])) or

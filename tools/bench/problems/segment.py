@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, sums
+from tools.bench.check import compare, rows, sample_indices, sums
 from tools.bench.record import Bench, Bound, Operand
 
 
@@ -82,21 +82,21 @@ def numpy_rows(mode):
 
 def check_sum(problem):
     ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
-    chosen = np.append(picks(problem, segments), ids[len(ids) // 2])
+    chosen = np.append(sample_indices(problem, segments), ids[len(ids) // 2])
     counts = np.bincount(ids, minlength=segments)
     return sums(problem, "output", "input", chosen, counts, lambda segment: (np.flatnonzero(ids == segment), 1.0))
 
 
 def check_backward(problem):
     ids = problem.indices["segment_ids"]
-    chosen = picks(problem, len(ids))
+    chosen = sample_indices(problem, len(ids))
     return compare(problem, rows(problem, "d_input", chosen), rows(problem, "d_output", ids[chosen]), 0.0)
 
 
 def rows_of(problem, op):
     """Sampled segments, and the input rows of each."""
     ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
-    for segment in np.unique(np.append(picks(problem, segments), ids[len(ids) // 2])):
+    for segment in np.unique(np.append(sample_indices(problem, segments), ids[len(ids) // 2])):
         found = np.flatnonzero(ids == segment)
         if len(found) <= _MOST_ROWS:
             yield segment, found, rows(problem, "input", found) if op else None

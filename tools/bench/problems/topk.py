@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks, rows, same
+from tools.bench.check import cells, compare, rows, same, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 
 KS = (1, 2, 8, 32, 64, 128, 512, 1024, 2048, 2049, 4096, 8192)
@@ -33,7 +33,7 @@ def numpy_topk(k, axis=-1):
 def check(problem):
     """Compares a few rows with a stable sort."""
     names = ("y_vals", "y_idx") if "y_vals" in problem.buffers else ("values", "indices")
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 3)
     x, values, index = (rows(problem, name, chosen) for name in ("x", *names))
     expected = np.argsort(-x, 1, kind="stable")[:, : values.shape[1]]
     if not np.array_equal(index.astype(np.int64), expected):
@@ -44,7 +44,7 @@ def check(problem):
 def check_columns(problem):
     """Compares a few columns with a stable sort."""
     (length, columns), (k, _) = (problem.buffers[name].operand.shape for name in ("x", "values"))
-    for column in np.unique(picks(problem, columns, 2)):
+    for column in np.unique(sample_indices(problem, columns, 2)):
         x = cells(problem, "x", np.arange(length) * columns + column)
         best, at = np.argsort(-x, kind="stable")[:k], np.arange(k) * columns + column
         wrong = same(problem, "indices", at, best) or same(problem, "values", at, x[best])
@@ -57,7 +57,7 @@ def check_segments(problem):
     """Compares a few segments, all of one length, with a stable sort."""
     count, k = problem.buffers["values"].operand.shape
     length = problem.buffers["x"].operand.shape[0] // count
-    for segment in np.unique(picks(problem, count, 2)):
+    for segment in np.unique(sample_indices(problem, count, 2)):
         x = cells(problem, "x", np.arange(length) + segment * length)
         best, at = np.argsort(-x, kind="stable")[:k], np.arange(k) + segment * k
         wrong = same(problem, "indices", at, best) or same(problem, "values", at, x[best])
@@ -68,7 +68,7 @@ def check_segments(problem):
 
 def check_backward(problem):
     """dx of a few rows is dy at the indices."""
-    chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 3)
+    chosen = sample_indices(problem, problem.buffers["dy"].operand.shape[0], 3)
     dy, index, dx = (rows(problem, name, chosen) for name in ("dy", "indices", "dx"))
     expected = np.zeros(dx.shape)
     np.put_along_axis(expected, index.astype(np.int64), dy, 1)
@@ -144,7 +144,7 @@ def along_rows(batch, length):
 
 def check_rank(problem):
     """Compares a few rows with NumPy's partition."""
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 3)
     x, values = rows(problem, "x", chosen), rows(problem, "values", chosen)
     rank = problem.bench.scalars.get("k", (x.shape[1] - 1) // 2)
     return "" if np.array_equal(values[:, 0], np.partition(x, rank, 1)[:, rank]) else "values are wrong"
@@ -152,7 +152,7 @@ def check_rank(problem):
 
 def check_mode(problem):
     """The smallest of the most frequent elements of a few rows, and where it is last."""
-    chosen = picks(problem, problem.buffers["x"].operand.shape[0], 3)
+    chosen = sample_indices(problem, problem.buffers["x"].operand.shape[0], 3)
     x, values, index = (rows(problem, name, chosen) for name in ("x", "values", "indices"))
     for row, value, last in zip(x, values[:, 0], index[:, 0]):
         found, counts = np.unique(row, return_counts=True)
@@ -165,7 +165,7 @@ def check_mode(problem):
 def check_quantiles(problem):
     """Compares a few rows with NumPy's quantiles of them in float64."""
     batch = problem.buffers["x"].operand.shape[0]
-    chosen, q = picks(problem, batch, 3), cells(problem, "q", np.arange(3)).astype(np.float64)
+    chosen, q = sample_indices(problem, batch, 3), cells(problem, "q", np.arange(3)).astype(np.float64)
     x = rows(problem, "x", chosen)
     got = np.stack([cells(problem, "y", k * batch + chosen) for k in range(3)])
     return compare(problem, got, np.quantile(x, q, 1), np.abs(x).max())
@@ -174,7 +174,7 @@ def check_quantiles(problem):
 def check_spread(problem):
     """dx of a few rows: shares of dy at the lower and the upper elements."""
     batch = problem.buffers["dx"].operand.shape[0]
-    chosen = picks(problem, batch, 3)
+    chosen = sample_indices(problem, batch, 3)
     dx = rows(problem, "dx", chosen)
     expected = np.zeros(dx.shape)
     for k in range(3):

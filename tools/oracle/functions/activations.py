@@ -92,7 +92,7 @@ def softplus_backward(dy, x, beta=1, threshold=INF):
 
 
 def tanhshrink(x):
-    """For small x (x cosh x - sinh x) / cosh x, whose numerator is the sum of 2k x^(2k+1) / (2k+1)!."""
+    """x - tanh x, for small x (x cosh x - sinh x) / cosh x, whose numerator is the sum of 2k x^(2k+1) / (2k+1)!."""
     size = clip(abs(x), high=1)
     total, term = filled(x, 0), filled(x, 1)
     for k in range(1, 15):

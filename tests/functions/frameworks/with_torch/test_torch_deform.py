@@ -18,7 +18,7 @@ def convolution(x, offset, weight, bias, mask):
 
 
 def reference(x, offset, weight, bias, mask):
-    """By grid_sample, a tap of an offset group at a time."""
+    """The convolution by grid_sample, a tap of an offset group at a time."""
     (batch, channels, height, width), (filters, of_group, kernel_h, kernel_w) = x.shape, weight.shape
     taps, groups = kernel_h * kernel_w, mask.shape[1] // (kernel_h * kernel_w)
     rows, columns = (torch.arange(e, dtype=x.dtype) for e in mask.shape[2:])

@@ -53,7 +53,7 @@ def test_gradients_of_scatter_reduce(reduce, include_self):
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_gradients_of_sorts(axis, descending):
-    """Among ties the gradient goes where the stable sort took the element from."""
+    """The gradient goes to that element of a tie which the stable sort took."""
     x, dy = torch.randint(-3, 3, (40, 7)).double(), torch.rand(40, 7, dtype=torch.float64)
     theirs = x.clone().requires_grad_()
     torch.sort(theirs, dim=axis, descending=descending, stable=True).values.backward(dy)

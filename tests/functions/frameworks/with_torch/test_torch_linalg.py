@@ -17,7 +17,7 @@ def positive(a):
 
 
 def of_pair(pair):
-    """What does not depend on the phases of eigenvectors."""
+    """Quantities that do not depend on the phases of eigenvectors."""
     w, v = pair
     return w, (v * v.conj()).real
 
@@ -136,7 +136,7 @@ def test_only_r_has_a_gradient():
                                   "qr_(6, 4)", "lu_(3, 5)", "lstsq_tall", "svd", "eigh", "multi_dot", "cross", "cond",
                                   "tensorinv", "matrix_norm_nuc", "vector_norm_3"])  # fmt: skip
 def test_compiled(name):
-    """Without a break, and with extents that are not known."""
+    """The graph has no break, and extents need not be known."""
     torch._dynamo.reset()
     function, shapes = CALLS[name]
     torch.manual_seed(7)

@@ -54,7 +54,7 @@ def test_100_steps(name, options):
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=IDS)
 def test_state_dicts_are_exchanged(name, options):
-    """Both continue from the state of the other after 5 steps."""
+    """Each optimizer continues from the state of the other after 5 steps."""
     mine, theirs = parameters(), parameters()
     ours, peer = getattr(optim, name)(mine, **options), getattr(torch.optim, name)(theirs, **options)
     steps(ours, mine, 0, 5)
@@ -72,7 +72,7 @@ def test_state_dicts_are_exchanged(name, options):
 
 @pytest.mark.parametrize("options", [{}, {"nesterov": False, "adjust_lr_fn": "match_rms_adamw", "weight_decay": 0.3}])
 def test_muon(options):
-    """Within the rounding of bf16: torch's iterations are in bf16 as well."""
+    """The steps agree within the rounding of bf16: torch's iterations are in bf16 as well."""
     shapes = [(40, 24), (24, 40), (16, 16), (40, 24)]
     made = torch.Generator().manual_seed(6)
     mine = [torch.randn(s, generator=made).requires_grad_() for s in shapes]
@@ -154,7 +154,7 @@ def test_max_norm_in_the_step_is_clipping_before_it():
 
 
 def test_scale_and_found_inf():
-    """As torch.amp.GradScaler sets them: a step that found inf changes nothing, and does not count."""
+    """A step that found inf, as torch.amp.GradScaler reports it, changes nothing and does not count."""
     mine, theirs = parameters(), parameters()
     ours, peer = optim.AdamW(mine), torch.optim.AdamW(theirs)
     for t, found in enumerate((0.0, 1.0, 0.0)):

@@ -14,7 +14,7 @@ from baracuda.optim._tensors import TensorReader, reader_of
 
 @pytest.fixture(params=["compare", "addresses"], autouse=True)
 def reader(request, monkeypatch):
-    """With PyTorch's comparison of addresses, and as without it."""
+    """A reader with PyTorch's comparison of addresses, and one without it."""
     found = reader_of(torch.empty(1))
     if request.param == "addresses":
         monkeypatch.setattr(found, "_compare", None)

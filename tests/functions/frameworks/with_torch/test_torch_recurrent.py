@@ -57,7 +57,7 @@ REFERENCES = {"gated_linear_attention": gated, "gated_delta_rule": delta, "rwkv7
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_gradients(name):
-    """Of both results, of all operands."""
+    """Gradients of both results with respect to all operands agree with PyTorch."""
     given = operands(name)
     *arrays, state = given
     got, want = getattr(bt, name)(*arrays, initial_state=state), REFERENCES[name](*given)

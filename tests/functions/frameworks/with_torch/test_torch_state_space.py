@@ -77,7 +77,7 @@ def operands_of(layer):
 
 @pytest.mark.parametrize(("layer", "reference"), LAYERS)
 def test_gradients(layer, reference):
-    """Of results and of the last state."""
+    """Gradients of the results and of the last state agree with the reference."""
     operands = operands_of(layer)
     got, want = layer(*operands), reference(*operands)
     for ours, theirs in zip(got, want, strict=True):

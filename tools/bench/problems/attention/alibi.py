@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand
 
 
@@ -21,7 +21,7 @@ def torch_distance(torch, like):
 
 def check(problem):
     extents = shape(problem, "scores")
-    chosen = picks(problem, math.prod(extents[:3]))
+    chosen = sample_indices(problem, math.prod(extents[:3]))
     slopes = rows(problem, "slopes", chosen // extents[2] % extents[1])
     expected = rows(problem, "scores", chosen) + slopes * distance(extents)[chosen % extents[2]]
     return compare(problem, rows(problem, "y", chosen), expected, np.abs(slopes) * extents[3])
@@ -29,7 +29,7 @@ def check(problem):
 
 def check_backward(problem):
     batch, heads, queries, _ = extents = shape(problem, "dy")
-    chosen = picks(problem, batch * heads * queries)
+    chosen = sample_indices(problem, batch * heads * queries)
     wrong = compare(problem, rows(problem, "da", chosen), rows(problem, "dy", chosen), 0.0)
     for head in (0, heads - 1):
         products = sum(rows(problem, "dy", np.arange(queries) + (i * heads + head) * queries) for i in range(batch))

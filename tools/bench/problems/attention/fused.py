@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 LEVEL = (Bound("peer", 1.0),)
@@ -61,7 +61,7 @@ def count_of(problem):
 
 
 def check_forward(problem):
-    for row in picks(problem, count_of(problem), 4):
+    for row in sample_indices(problem, count_of(problem), 4):
         keys = visible(problem, row)
         scores = scores_of(problem, row, keys)
         p = np.exp(scores - scores.max())
@@ -76,7 +76,7 @@ def check_backward(problem):
     """dq of sampled rows from the formulas, with the given lse and y: delta is the sum of y dy."""
     s = problem.bench.scalars
     lse = problem.bench.arrays["lse"].fill
-    for row in picks(problem, count_of(problem), 4):
+    for row in sample_indices(problem, count_of(problem), 4):
         keys = visible(problem, row)
         p = np.exp(scores_of(problem, row, keys) - lse)
         dy, y = (rows(problem, name, [row])[0] for name in ("dy", "y"))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.angles import cos_sin
 
@@ -37,7 +37,7 @@ def check(problem, is_split, sign):
     names = ("dy", "dx") if "dy" in problem.buffers else ("x", "y")
     extents, flat = shape(problem, names[0]), functools.partial(row_of, problem)
     count = math.prod(extents) // DIM
-    chosen = picks(problem, count)
+    chosen = sample_indices(problem, count)
     cos, sin = angles(problem, chosen % (extents[2] if len(extents) == 4 else extents[1] // DIM))
     x = flat(names[0], chosen)
     return compare(
@@ -108,7 +108,7 @@ def check_append(problem):
     most = shape(problem, "k_cache")[2]
     for kind in "kv":
         count = len(offsets) * heads * new_len
-        chosen = picks(problem, count)
+        chosen = sample_indices(problem, count)
         plane, position = chosen // new_len, chosen % new_len
         at = plane * most + offsets[plane // heads] + position
         want = rows(problem, f"{kind}_new", chosen)
@@ -210,7 +210,7 @@ def of_sums(torch, t, scalars):
 
 def check_tables(problem):
     outer, positions = (problem.bench.scalars[name] for name in ("outer", "places"))
-    for position in picks(problem, positions, 8):
+    for position in sample_indices(problem, positions, 8):
         chosen = np.arange(outer) * positions + position
         dy, x = (rows(problem, name, chosen).reshape(outer, -1, 2).astype(np.float64) for name in ("dy", "x"))
         products = {"dcos": dy * x, "dsin": np.stack((dy[..., 1] * x[..., 0], -dy[..., 0] * x[..., 1]), -1)}
@@ -224,7 +224,7 @@ def check_tables(problem):
 def check_tokens(problem, sign):
     names = ("dy", "dx") if "dy" in problem.buffers else ("x", "y")
     tokens, heads, _ = shape(problem, names[0])
-    chosen = picks(problem, tokens * heads)
+    chosen = sample_indices(problem, tokens * heads)
     cos, sin = (rows(problem, name, chosen // heads) for name in ("cos_tab", "sin_tab"))
     x = rows(problem, names[0], chosen)
     return compare(

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.problems.attention.fused import check_forward, fastest, numbers, with_backends
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
@@ -113,7 +113,7 @@ def check_latent(problem):
 
 
 def torch_latent(torch, t, s):
-    """The same keys for all heads, in order: PyTorch has no pages."""
+    """Attention over one list of keys for all heads, in order: PyTorch has no pages."""
     keys = t["cache"].view(s["batch"], 1, -1, s["d_k"])
     q = t["q"][:, None]  # heads are the queries of one head
     given = {"scale": s["scale"]}
@@ -144,7 +144,7 @@ def latent(name, batch, heads, keys, page, d=(576, 512)):
 
 def check_merge(problem):
     count = problem.bench.scalars["num_rows"]
-    for row in picks(problem, count, 4):
+    for row in sample_indices(problem, count, 4):
         at = np.arange(problem.bench.scalars["num_states"]) * count + row
         lse, values = problem.data.cells(problem.buffers["lse"], at), rows(problem, "values", at)
         w = np.exp(lse - lse.max())

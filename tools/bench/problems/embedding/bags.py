@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from tools.bench.check import compare, picks, sums
+from tools.bench.check import compare, sample_indices, sums
 from tools.bench.record import Bench, Bound, Operand
 
 SUM, MEAN = 0, 1
@@ -74,7 +74,7 @@ def check(problem):
         chosen = indices[offsets[bag] : ends[bag]]
         return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars.get("mode") else 1.0
 
-    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, summands)
+    return sums(problem, "out", "weight", sample_indices(problem, len(offsets)), ends - offsets, summands)
 
 
 def check_backward(problem):
@@ -83,7 +83,7 @@ def check_backward(problem):
     counts = np.bincount(indices, minlength=rows)
     bag_of = np.repeat(np.arange(len(offsets)), LENGTH)
     scale = 1.0 / LENGTH if problem.bench.scalars.get("mode") else 1.0
-    chosen = np.concatenate((picks(problem, rows), indices[:16], [np.argmax(counts)]))
+    chosen = np.concatenate((sample_indices(problem, rows), indices[:16], [np.argmax(counts)]))
     return sums(problem, "dweight", "dout", chosen, counts, lambda row: (bag_of[np.flatnonzero(indices == row)], scale))
 
 
@@ -133,7 +133,7 @@ def of_scales(bench, name):
 
 def check_scales(problem):
     indices, size = problem.indices["indices"], problem.bench.scalars["embedding_dim"]
-    for k in picks(problem, len(indices), 8):
+    for k in sample_indices(problem, len(indices), 8):
         rows = [(problem.buffers["weight"], indices[k]), (problem.buffers["dout"], k // LENGTH)]
         x, y = (problem.data.cells(b, row * size + np.arange(size)).astype(np.float64) for b, row in rows)
         got = problem.data.cells(problem.buffers["dper_sample_weights"], np.array([k]))

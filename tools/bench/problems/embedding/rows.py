@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, sums
+from tools.bench.check import compare, rows, sample_indices, sums
 from tools.bench.problems.embedding.bags import LENGTH, distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
@@ -49,7 +49,7 @@ def numpy_rows_backward(a, scalars):
 
 def check_rows(problem):
     indices = problem.indices["indices"]
-    chosen = picks(problem, len(indices))
+    chosen = sample_indices(problem, len(indices))
     got, expected = rows(problem, "out", chosen), rows(problem, "weight", indices[chosen])
     return "" if np.array_equal(got, expected) else "out differs from the rows of weight"
 
@@ -57,21 +57,21 @@ def check_rows(problem):
 def check_rows_backward(problem):
     indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
     counts = np.bincount(indices, minlength=count)
-    chosen = np.concatenate((picks(problem, count), indices[:16], [np.argmax(counts)]))
+    chosen = np.concatenate((sample_indices(problem, count), indices[:16], [np.argmax(counts)]))
     return sums(problem, "dweight", "dout", chosen, counts, lambda row: (np.flatnonzero(indices == row), 1.0))
 
 
 def check_rows_by_frequency(problem):
     indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
     counts = np.bincount(indices, minlength=count)
-    chosen = np.concatenate((picks(problem, count), indices[:16], [np.argmax(counts)]))
+    chosen = np.concatenate((sample_indices(problem, count), indices[:16], [np.argmax(counts)]))
     shares = 1 / np.maximum(counts, 1)
     return sums(problem, "dweight", "dout", chosen, counts, lambda row: (np.flatnonzero(indices == row), shares[row]))
 
 
 def check_bag_max(problem):
     indices = problem.indices["indices"]
-    for bag in picks(problem, len(problem.indices["offsets"])):
+    for bag in sample_indices(problem, len(problem.indices["offsets"])):
         x = rows(problem, "weight", indices[bag * LENGTH : (bag + 1) * LENGTH])
         if not np.array_equal(rows(problem, "out", [bag])[0], x.max(0)):
             return f"out[{bag}] differs from the greatest of its rows"
@@ -80,7 +80,7 @@ def check_bag_max(problem):
 
 def check_bag_max_backward(problem):
     index = problem.indices["out_index"]
-    for row in picks(problem, problem.bench.scalars["num_embeddings"]):
+    for row in sample_indices(problem, problem.bench.scalars["num_embeddings"]):
         bags, columns = np.nonzero(index == row)
         total = np.zeros((2, index.shape[1]))
         values = rows(problem, "dout", bags).astype(np.float64)[np.arange(len(bags)), columns] if len(bags) else 0.0
@@ -123,7 +123,7 @@ def torch_renorm(torch, t, scalars):
 def check_renorm(problem):
     """Renorm of rows with elements in [-4, 4]; some norms exceed the bound."""
     indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
-    chosen = np.concatenate((picks(problem, count), indices[:16]))
+    chosen = np.concatenate((sample_indices(problem, count), indices[:16]))
     x, got = rows(problem, "weight", chosen).astype(np.float64), rows(problem, "out", chosen).astype(np.float64)
     norms = np.sqrt((x * x).sum(1))
     bound = problem.bench.scalars["max_norm"]
@@ -169,7 +169,7 @@ def check_sparse_rows(problem):
     (count,) = problem.data.cells(problem.buffers["count"], np.arange(1))
     if count != len(found):
         return f"count is {count}, must be {len(found)}"
-    slots = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
+    slots = np.unique(np.concatenate((sample_indices(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
     if not np.array_equal(problem.data.cells(problem.buffers["rows"], slots), found[slots]):
         return "rows are not those that indices name"
     return sums(problem, "values", "dout", slots, counts, lambda slot: (np.flatnonzero(indices == found[slot]), 1.0))

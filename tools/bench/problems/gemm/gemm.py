@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks
+from tools.bench.check import compare, sample_indices
 from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, Operand, Sweep
 
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # index: C's number of the layout of A and B
@@ -86,7 +86,7 @@ def check(problem):
     layout = LAYOUTS[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
     layout = "rcr" if "_rcr" in bench.row else "rrr" if "_rrr" in bench.row else layout
     along_k = np.arange(k)
-    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, n, 6)):
         a = problem.data.cells(problem.buffers["a"], i * k + along_k if layout[0] == "r" else along_k * m + i)
         b = problem.data.cells(problem.buffers["b"], along_k * n + j if layout[1] == "r" else j * k + along_k)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
@@ -211,7 +211,7 @@ def check_epilogue(problem):
     def cells(name, at):
         return problem.data.cells(problem.buffers[name], at).astype(np.float64)
 
-    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, n, 6)):
         products = cells("a", i * k + along_k) * cells("b", j * k + along_k)
         z = products.sum() + (cells("bias", np.array([j]))[0] if "bias" in problem.buffers else 0)
         if s["activation"] == _GELU_TANH:

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 
-from tools.bench.check import compare, picks
+from tools.bench.check import compare, sample_indices
 from tools.bench.record import FEW_ROWS, Bench, Bound, Operand, Sweep
 
 
@@ -48,7 +48,7 @@ def check(problem):
     inner, width = (k, n) if forward else (n, k)
     left, result = ("a", "d") if forward else ("dd", "da")
     along = np.arange(inner)
-    for i, j in zip(picks(problem, s["m"], 6), picks(problem, width, 6)):
+    for i, j in zip(sample_indices(problem, s["m"], 6), sample_indices(problem, width, 6)):
         base = group_of(problem, i) * n * k
         x = problem.data.cells(problem.buffers[left], i * inner + along).astype(np.float64)
         y = problem.data.cells(problem.buffers["b"], base + (j * k + along if forward else along * k + j))
@@ -71,13 +71,13 @@ def check_linear(problem):
     """Sampled results of dx and dbias."""
     m, n, k = (problem.bench.scalars[name] for name in "mnk")
     along, down = np.arange(n), np.arange(m)
-    for i, j in zip(picks(problem, m, 6), picks(problem, k, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, k, 6)):
         x = problem.data.cells(problem.buffers["dy"], i * n + along).astype(np.float64)
         y = problem.data.cells(problem.buffers["weight"], along * k + j).astype(np.float64)
         got = problem.data.cells(problem.buffers["dx"], np.array([i * k + j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([(x * y).sum()]), np.abs(x * y).sum() * 4):
             return f"dx[{i}, {j}] {wrong}"
-    for j in picks(problem, n, 4):
+    for j in sample_indices(problem, n, 4):
         column = problem.data.cells(problem.buffers["dy"], down * n + j).astype(np.float64)
         got = problem.data.cells(problem.buffers["dbias"], np.array([j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([column.sum()]), np.abs(column).sum() * 4):
@@ -112,7 +112,7 @@ def check_gated(problem):
     """Sampled results, of silu."""
     m, n, k, alpha = (problem.bench.scalars[name] for name in ("m", "n", "k", "alpha"))
     along = np.arange(k)
-    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, n, 6)):
         a = problem.data.cells(problem.buffers["a"], i * k + along).astype(np.float64)
         first, second = (alpha * a * problem.data.cells(problem.buffers[b], j * k + along) for b in ("b1", "b2"))
         z = first.sum()

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks
+from tools.bench.check import compare, sample_indices
 from tools.bench.record import Bench, Bound, Operand
 
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
@@ -55,7 +55,7 @@ def check_product(problem):
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
     rcr, bits = "_rcr" in bench.row, 1 if "_bin_" in bench.row else 4 if "_s4_" in bench.row else 8
     each = 8 // bits
-    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, n, 6)):
         a = problem.data.cells(problem.buffers["a"], i * (k // each) + np.arange(k // each))
         across = np.arange(k) * (n // each) + j // each
         b = problem.data.cells(problem.buffers["b"], j * (k // each) + np.arange(k // each) if rcr else across)
@@ -83,7 +83,7 @@ def check_sparse(problem):
     scalars = problem.bench.scalars
     n, m, k = (scalars[name] for name in "nmk")
     metadata = problem.indices["w_metadata"]
-    for i, j in zip(picks(problem, n, 4), picks(problem, m, 4)):
+    for i, j in zip(sample_indices(problem, n, 4), sample_indices(problem, m, 4)):
         x = problem.data.cells(problem.buffers["x"], i * k + np.arange(k)).astype(np.float64)
         stored = problem.data.cells(problem.buffers["w_compressed"], j * (k // 2) + np.arange(k // 2)).astype(
             np.float64
@@ -102,7 +102,7 @@ def check_sparse(problem):
 def check_awq(problem):
     scalars = problem.bench.scalars
     m, k, n, group = scalars.get("M", 0), scalars.get("IC", scalars.get("K")), scalars.get("OC", scalars.get("N")), 128
-    for j in picks(problem, n, 4):
+    for j in sample_indices(problem, n, 4):
         q, zero = (elements(problem.indices[name][j].astype(np.int32), 4) for name in ("kernel_weights", "zeros"))
         row = problem.buffers["scaling_factors"].operand.shape[1]
         g = np.arange(k) // group
@@ -113,7 +113,7 @@ def check_awq(problem):
             if (got != w).any():
                 return f"out[{j}] differs"
             continue
-        for i in picks(problem, m, 2):
+        for i in sample_indices(problem, m, 2):
             x = problem.data.cells(problem.buffers["in_feats"], i * k + np.arange(k)).astype(np.float64)
             got = problem.data.cells(problem.buffers["out"], np.array([i * n + j])).astype(np.float64)
             if wrong := compare(problem, got, np.array([(x * w).sum()]), np.abs(x * w).sum() * 4):
@@ -125,7 +125,7 @@ def check_marlin(problem):
     scalars = problem.bench.scalars
     m, n, k = (scalars[name] for name in ("M", "N", "K"))
     words_of = problem.indices["b"]
-    for j in picks(problem, n, 4):
+    for j in sample_indices(problem, n, 4):
         rows = np.arange(k)
         r, upper = rows % 16, j % 16 // 8 * 4
         element = upper + r // 8 * 2 + r % 2
@@ -133,7 +133,7 @@ def check_marlin(problem):
         q = words_of[rows // 16, column].astype(np.int64) >> 4 * (element % 2 * 4 + element // 2) & 15
         slot = j // 64 * 64 + j % 8 * 8 + j % 64 // 8
         scale = problem.data.cells(problem.buffers["scales"], rows // 128 * n + slot).astype(np.float64)
-        for i in picks(problem, m, 2):
+        for i in sample_indices(problem, m, 2):
             x = problem.data.cells(problem.buffers["a"], i * k + rows).astype(np.float64)
             products = x * scale * (q - 8)
             got = problem.data.cells(problem.buffers["c"], np.array([i * n + j])).astype(np.float64)

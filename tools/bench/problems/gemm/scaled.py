@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import picks
+from tools.bench.check import sample_indices
 from tools.bench.record import Bench, Bound, Operand
 
 _MATRICES, _ROWS, _BLOCKS = range(3)  # C's numbers of the scalings
@@ -31,7 +31,7 @@ def check(problem):
         at = {_MATRICES: inner * 0, _ROWS: inner * 0 + row, _BLOCKS: row // block_rows * blocks + inner // 128}[scaling]
         return problem.data.cells(problem.buffers[name], at).astype(np.float64)
 
-    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+    for i, j in zip(sample_indices(problem, m, 6), sample_indices(problem, n, 6)):
         a = problem.data.cells(problem.buffers["a"], i * k + inner).astype(np.float64) * scales("a_scale", i, 1)
         b = problem.data.cells(problem.buffers["b"], j * k + inner).astype(np.float64) * scales("b_scale", j, 128)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import cells, picks, same, shape
+from tools.bench.check import cells, same, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand
 
 
@@ -27,7 +27,7 @@ def check_gather(problem):
     _, columns = shape(problem, "out")
     _, extent = shape(problem, "src")
     index = problem.indices["index"]
-    positions = picks(problem, index.size)
+    positions = sample_indices(problem, index.size)
     return same(
         problem, "out", positions, cells(problem, "src", positions // columns * extent + index.reshape(-1)[positions])
     )
@@ -36,7 +36,7 @@ def check_gather(problem):
 def check_scatter(problem):
     _, columns = shape(problem, "updates")
     index = problem.indices["index"]
-    positions = picks(problem, index.size)
+    positions = sample_indices(problem, index.size)
     targets = positions // columns * columns + index.reshape(-1)[positions]
     return same(problem, "out", targets, cells(problem, "updates", positions))
 
@@ -45,20 +45,20 @@ def check_select(problem):
     source, output = ("table", "dest") if "table" in problem.buffers else ("src", "out")
     _, columns = shape(problem, output)
     index = problem.indices["idx"]
-    positions = picks(problem, index.size * columns)
+    positions = sample_indices(problem, index.size * columns)
     chosen = index.astype(np.int64)[positions // columns] * columns + positions % columns
     return same(problem, output, positions, cells(problem, source, chosen))
 
 
 def check_take(problem):
     index = problem.indices["index"]
-    positions = picks(problem, index.size)
+    positions = sample_indices(problem, index.size)
     return same(problem, "out", positions, cells(problem, "src", index[positions]))
 
 
 def check_put(problem):
     index = problem.indices["index"]
-    positions = picks(problem, index.size)
+    positions = sample_indices(problem, index.size)
     return same(problem, "out", index[positions], cells(problem, "updates", positions))
 
 
@@ -173,20 +173,20 @@ def halves(n):
 
 
 def check_fill(problem):
-    positions = picks(problem, shape(problem, "out")[0])
+    positions = sample_indices(problem, shape(problem, "out")[0])
     chosen = problem.indices["mask"][positions] != 0
     return same(problem, "out", positions, np.where(chosen, 0, cells(problem, "src", positions)))
 
 
 def check_fill_backward(problem):
-    positions = picks(problem, shape(problem, "dsrc")[0])
+    positions = sample_indices(problem, shape(problem, "dsrc")[0])
     chosen = problem.indices["mask"][positions] != 0
     return same(problem, "dsrc", positions, np.where(chosen, 0, cells(problem, "dout", positions)))
 
 
 def check_masked_select(problem):
     positions = np.flatnonzero(problem.indices["mask"])
-    ranks = picks(problem, len(positions))
+    ranks = sample_indices(problem, len(positions))
     return same(problem, "counter", [0], np.array([len(positions)])) or same(
         problem, "out", ranks, cells(problem, "src", positions[ranks])
     )
@@ -195,7 +195,7 @@ def check_masked_select(problem):
 def check_masked_scatter(output, source):
     def check(problem):
         positions = np.flatnonzero(problem.indices["mask"])
-        ranks = picks(problem, len(positions))
+        ranks = sample_indices(problem, len(positions))
         return same(problem, output, positions[ranks], cells(problem, source, ranks))
 
     return check
@@ -287,7 +287,7 @@ def check_nonzero(problem):
 def check_one_hot(problem):
     src, (n,) = problem.indices["src"], shape(problem, "out")
     classes = problem.bench.scalars["num_classes"]
-    positions = np.append(picks(problem, n), src[0])
+    positions = np.append(sample_indices(problem, n), src[0])
     return same(problem, "out", positions, np.where(src[positions // classes] == positions % classes, 1.0, 0.0))
 
 

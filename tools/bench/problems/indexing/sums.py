@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from tools.bench.check import compare, picks, sums
+from tools.bench.check import compare, sample_indices, sums
 from tools.bench.problems.embedding.bags import distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
@@ -36,7 +36,7 @@ def check_rows(name):
     def check(problem):
         index, count = problem.indices[ids], problem.buffers[target].operand.shape[0]
         counts = np.bincount(index, minlength=count)
-        chosen = np.concatenate((picks(problem, count), index[:16], [np.argmax(counts)]))
+        chosen = np.concatenate((sample_indices(problem, count), index[:16], [np.argmax(counts)]))
         return sums(problem, target, source, chosen, counts, lambda row: (np.flatnonzero(index == row), 1.0))
 
     return check
@@ -48,7 +48,7 @@ def check_elements(name, axis, reduce=np.sum):
 
     def check(problem):
         index, shape = problem.indices[ids], problem.buffers[target].operand.shape
-        for fiber in picks(problem, shape[1 - axis], 4):
+        for fiber in sample_indices(problem, shape[1 - axis], 4):
             own = index[:, fiber] if axis == 0 else index[fiber]
             positions = (
                 np.arange(len(own)) * index.shape[1] + fiber
@@ -121,7 +121,7 @@ def check_put(problem):
 def check_means(problem):
     """The gradient of an update is that of its cell, 0.5, over the number of updates of the cell."""
     index, shape = problem.indices["index"], problem.buffers["dupdates"].operand.shape
-    for fiber in picks(problem, shape[0], 4):
+    for fiber in sample_indices(problem, shape[0], 4):
         counts = np.bincount(index[fiber], minlength=shape[1])
         got = problem.data.cells(problem.buffers["dupdates"], fiber * shape[1] + np.arange(shape[1]))
         want = 0.5 / counts[index[fiber]]

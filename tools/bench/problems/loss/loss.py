@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 from tools.oracle.losses import LOSSES, ROW_LOSSES, at
 
@@ -100,7 +100,7 @@ def of_slopes(oracle, inputs, numbers, count):
     """Chosen gradients against float64; dy is 1."""
 
     def check(problem):
-        chosen = picks(problem, count)
+        chosen = sample_indices(problem, count)
         with np.errstate(all="ignore"):
             slopes = oracle.slope(*(cells(problem, x, chosen) for x in inputs), *numbers)
         for output, (value, magnitude) in zip(oracle.gradients, slopes):
@@ -192,7 +192,7 @@ def nll(count, columns):
         return compare(problem, rows(problem, "out", [0]), np.array([chosen.mean()]), np.abs(chosen).mean())
 
     def check_backward(problem):
-        chosen = picks(problem, count)
+        chosen = sample_indices(problem, count)
         cells = chosen * columns + problem.indices["target"][chosen]
         expected = np.full(len(chosen), -1 / count)
         return compare(problem, rows(problem, "dinput", cells), expected, 1 / count)
@@ -221,7 +221,7 @@ def fused(label, count, classes, bounds, form="", dtypes=("f32", "bf16")):
         return run
 
     def check(problem):
-        chosen = picks(problem, count, 2)
+        chosen = sample_indices(problem, count, 2)
         got = rows(problem, "logits", chosen)
         size = np.abs(got).sum(axis=1) * (64 if problem.dtype == "bf16" else 1)
         return compare(problem, got.sum(axis=1), np.zeros(len(chosen)), 4 * size, problem.dtype)
@@ -244,7 +244,7 @@ def fused_linear(count):
     losses = Operand((count,), "sixteenths")
 
     def check_cast(problem):
-        chosen = picks(problem, count)
+        chosen = sample_indices(problem, count)
         return compare(problem, rows(problem, "out", chosen), rows(problem, "loss_1d", chosen), 0.0)
 
     def check_finalize(problem):

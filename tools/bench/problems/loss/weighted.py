@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.problems.loss.loss import MEAN, UNITS, cells, whole
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.loss_options import (
@@ -32,7 +32,7 @@ SMOOTHING = 0.1
 
 
 def of_mean(term, count):
-    """The mean against float64; term: problem, rows -> Terms."""
+    """The mean against float64; term: problem, rows -> Sums."""
 
     def check(problem):
         with np.errstate(all="ignore"):
@@ -46,7 +46,7 @@ def of_gradient(slope, gradient, count):
     """Chosen gradients against float64; dy is 1."""
 
     def check(problem):
-        chosen = picks(problem, count, 4)
+        chosen = sample_indices(problem, count, 4)
         with np.errstate(all="ignore"):
             value, magnitude = slope(problem, chosen)
         got = cells(problem, gradient, chosen)
@@ -209,7 +209,7 @@ def of_targets(numel):
         scalars |= {"batch": numel} if "batch" in numbers else {}
 
         def check(problem, inputs=inputs, output=output, slope=slope, numbers=numbers):
-            chosen = picks(problem, numel, 16)
+            chosen = sample_indices(problem, numel, 16)
             given = [None if x in ("weight", "pos_weight") else cells(problem, x, chosen) for x in inputs]
             with np.errstate(all="ignore"):
                 options = [v for k, v in numbers.items() if k != "batch" and "extent" not in k]
@@ -227,7 +227,7 @@ def of_soft_margins(count, classes):
     scalars = {"n_rows": count, "class_extent": classes, "row_stride": classes, "reduction_mode": MEAN}
 
     def check(problem):
-        chosen = picks(problem, count, 4)
+        chosen = sample_indices(problem, count, 4)
         expected = -cells(problem, "input", chosen) / (count * classes)
         return compare(problem, cells(problem, "dtarget", chosen), expected, UNITS * np.abs(expected))
 

@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, same
+from tools.bench.check import compare, rows, same, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 
 EXPERTS, TOP_K, HIDDEN, INNER = 128, 8, 2048, 768
@@ -53,7 +53,7 @@ def torch_route(torch, t, scalars):
 
 def check_route(problem):
     top_k, tokens = problem.bench.scalars["top_k"], problem.bench.arrays["logits"].shape[0]
-    for row in picks(problem, tokens, 4):
+    for row in sample_indices(problem, tokens, 4):
         z = rows(problem, "logits", [row])[0]
         ids = np.argsort(-z, kind="stable")[:top_k]
         if wrong := same(problem, "ids", row * top_k + np.arange(top_k), ids):
@@ -67,7 +67,7 @@ def check_route(problem):
 def check_sort(problem):
     operand = problem.bench.arrays["ids"]
     ids = operand.fill(None).reshape(-1)
-    at = picks(problem, ids.size)
+    at = sample_indices(problem, ids.size)
     return same(problem, "order", at, np.argsort(ids, kind="stable")[at])
 
 
@@ -89,7 +89,7 @@ def torch_permute(torch, t, scalars):
 
 def check_permute(problem):
     order, top_k = problem.bench.arrays["order"].fill(None), problem.bench.scalars["top_k"]
-    at = picks(problem, order.size)
+    at = sample_indices(problem, order.size)
     got, want = rows(problem, "y", at), rows(problem, "x", order[at] // top_k)
     return "" if np.array_equal(got, want) else f"rows {at} are not those of their tokens"
 
@@ -104,7 +104,7 @@ def torch_combine(torch, t, scalars):
 
 def check_combine(problem):
     position = problem.bench.arrays["position"].fill(None)
-    for token in picks(problem, len(position), 4):
+    for token in sample_indices(problem, len(position), 4):
         products = rows(problem, "weights", [token])[0][:, None] * rows(problem, "y", position[token])
         wrong = compare(problem, rows(problem, "out", [token])[0], products.sum(0), np.abs(products).sum(0))
         if wrong:
@@ -114,7 +114,7 @@ def check_combine(problem):
 
 def check_combine_backward(problem):
     order, top_k = problem.bench.arrays["order"].fill(None), problem.bench.scalars["top_k"]
-    for p in picks(problem, order.size, 4):
+    for p in sample_indices(problem, order.size, 4):
         token, slot = divmod(int(order[p]), top_k)
         want = rows(problem, "weights", [token])[0][slot] * rows(problem, "dout", [token])[0]
         if wrong := compare(problem, rows(problem, "dy", [p])[0], want, np.abs(want)):
@@ -140,7 +140,7 @@ def check_experts(problem):
     s = problem.bench.scalars
     order, expert_of = (problem.bench.arrays[n].fill(None) for n in ("sorted_token_ids", "expert_ids"))
     n = s["size_n"]
-    for p, j in zip(picks(problem, order.size, 6), picks(problem, n, 6)):
+    for p, j in zip(sample_indices(problem, order.size, 6), sample_indices(problem, n, 6)):
         pair, expert = int(order[p]), int(expert_of[p])
         summands = rows(problem, "input", [pair // s["topk"]])[0] * rows(problem, "weights", [expert * n + j])[0]
         got = rows(problem, "output", [pair])[0][j : j + 1]

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.problems.norm.norm import EPS, cells, gradient
 from tools.bench.record import Bench, Bound, Operand
 
@@ -94,7 +94,7 @@ def torch_weight_norm_backward(torch, t, scalars):
 
 def check_add_norm(problem):
     count, n = shape(problem, "x")
-    chosen = picks(problem, count)
+    chosen = sample_indices(problem, count)
     total = rows(problem, "sum", chosen)
     exact = rows(problem, "x", chosen) + rows(problem, "residual", chosen)
     if wrong := compare(problem, total, exact, np.abs(exact)):
@@ -108,7 +108,7 @@ def check_add_norm(problem):
 
 def check_add_norm_backward(problem):
     count, n = shape(problem, "sum")
-    chosen, centered = picks(problem, count), "mean_in" in problem.buffers
+    chosen, centered = sample_indices(problem, count), "mean_in" in problem.buffers
     dy, x, extra = (rows(problem, name, chosen) for name in ("dy", "sum", "dsum"))
     scale = cells(problem, "inv_std_in", chosen) if centered else 1 / cells(problem, "rms", chosen)
     scale, mean = scale[:, None], cells(problem, "mean_in", chosen)[:, None] if centered else 0.0
@@ -190,7 +190,7 @@ def check_group_norm_backward(problem):
 
 def check_lengths(problem):
     x_name, y_name = ("v", "w") if "v" in problem.buffers else ("x", "y")
-    chosen = picks(problem, shape(problem, x_name)[0])
+    chosen = sample_indices(problem, shape(problem, x_name)[0])
     x = rows(problem, x_name, chosen)
     gain = cells(problem, "g", chosen)[:, None] if x_name == "v" else 1.0
     want = gain * x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -199,7 +199,7 @@ def check_lengths(problem):
 
 def check_lengths_backward(problem):
     x_name, dy_name, dx_name = ("v", "dw", "dv") if "v" in problem.buffers else ("x", "dy", "dx")
-    chosen = picks(problem, shape(problem, x_name)[0])
+    chosen = sample_indices(problem, shape(problem, x_name)[0])
     x, dy = rows(problem, x_name, chosen), rows(problem, dy_name, chosen)
     scale = (cells(problem, "g", chosen)[:, None] if x_name == "v" else 1.0) / np.linalg.norm(x, axis=1, keepdims=True)
     u = x / np.linalg.norm(x, axis=1, keepdims=True)

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 
 EPS = 1e-5
@@ -72,7 +72,7 @@ def torch_group_norm_backward(torch, t, scalars):
 
 def check_rows(problem):
     count, n = shape(problem, "x")
-    chosen = picks(problem, count)
+    chosen = sample_indices(problem, count)
     x, centered = rows(problem, "x", chosen), "beta" in problem.buffers
     gamma = cells(problem, "gamma", range(n))
     beta = cells(problem, "beta", range(n)) if centered else 0.0
@@ -88,7 +88,7 @@ def gradient(h, xh, scale, axis, centered):
 
 def check_rows_backward(problem):
     count, n = shape(problem, "x")
-    chosen, centered = picks(problem, count), "mean_in" in problem.buffers
+    chosen, centered = sample_indices(problem, count), "mean_in" in problem.buffers
     gamma = cells(problem, "gamma", range(n))
 
     def normalized(x, positions):

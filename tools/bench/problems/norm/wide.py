@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.problems.norm.norm import (
     EPS,
     OF_ITEM,
@@ -71,7 +71,7 @@ def torch_group_norm_again(torch, t, scalars):
 
 def check_rows(problem):
     count, n = shape(problem, "x")
-    chosen, centered = picks(problem, count), "mean_out" in problem.buffers
+    chosen, centered = sample_indices(problem, count), "mean_out" in problem.buffers
     dy, x = (rows(problem, name, chosen) for name in ("dy", "x"))
     mean = x.mean(1, keepdims=True) if centered else 0.0
     scale = 1 / np.sqrt(np.square(x - mean).mean(1, keepdims=True) + EPS)

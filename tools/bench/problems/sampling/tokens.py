@@ -6,7 +6,7 @@ PyTorch's peer sorts each row, as vLLM's sampler in PyTorch does.
 
 import numpy as np
 
-from tools.bench.check import cells, compare, picks, rows
+from tools.bench.check import cells, compare, rows, sample_indices
 from tools.bench.record import Bench, Bound, Operand, Sweep
 from tools.oracle import sampling
 
@@ -64,7 +64,7 @@ def torch_penalty(torch, t, scalars):
 def is_admitted(problem):
     """The tokens of some rows are among those that the filters admit."""
     numbers, batch = problem.bench.scalars, problem.bench.arrays["x"].shape[0]
-    for row in np.unique(picks(problem, batch, 2)):
+    for row in np.unique(sample_indices(problem, batch, 2)):
         x = rows(problem, "x", [row])[0]
         weights = sampling.weights_of_logits(x, numbers["temperature"])
         admitted = sampling.sequential(x, weights, numbers["top_k"], numbers["top_p"] + 1e-4, numbers["min_p"])
@@ -83,7 +83,7 @@ def is_filtered(problem):
 
 def is_typical(problem):
     numbers, batch = problem.bench.scalars, problem.bench.arrays["logits"].shape[0]
-    for row in np.unique(picks(problem, batch, 2)):
+    for row in np.unique(sample_indices(problem, batch, 2)):
         x = rows(problem, "logits", [row])[0]
         weights = sampling.weights_of_logits(x, numbers["temperature"])
         token = int(cells(problem, "token", [row])[0])
@@ -97,7 +97,7 @@ def is_original(kind):
 
     def check(problem):
         numbers, batch = problem.bench.scalars, problem.bench.arrays["probs"].shape[0]
-        for row in np.unique(picks(problem, batch, 2)):
+        for row in np.unique(sample_indices(problem, batch, 2)):
             probs = rows(problem, "probs", [row])[0]
             top_p, min_p = numbers.get("top_p_val"), numbers.get("min_p_val")
             admitted = sampling.original(

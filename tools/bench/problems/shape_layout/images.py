@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.check import picks
+from tools.bench.check import sample_indices
 from tools.bench.problems.shape_layout.moves import DTYPES, check_of, peers, sizes_of
 from tools.bench.record import Bench, Operand
 
@@ -57,7 +57,7 @@ class Windows:
 
     def check_sums(self, problem: Any) -> str:
         dy, dx = problem.buffers["dy"], problem.buffers["dx"]
-        chosen = picks(problem, math.prod(self.image), 256)
+        chosen = sample_indices(problem, math.prod(self.image), 256)
         n, c, *at = np.unravel_index(chosen, self.image)
         expected = np.zeros(len(chosen))
         for k in range(self.kernel**2):
@@ -70,7 +70,7 @@ class Windows:
         return "" if np.allclose(got, expected, 1e-2, 2e-2) else f"dx differs by {np.abs(got - expected).max()}"
 
     def by_taps(self, matrix: Any, padded_images: Any) -> Any:
-        """For each tap of the kernel: its columns of the matrix, and its slice of the padded images."""
+        """Columns of the matrix, and the slice of the padded images, of each tap of the kernel."""
         split = matrix.reshape(self.batch, self.channels, self.kernel, self.kernel, self.side, self.side)
         within = [slice(k, k + self.step * (self.side - 1) + 1, self.step) for k in range(self.kernel)]
         for i, rows in enumerate(within):

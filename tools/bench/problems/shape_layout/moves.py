@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tools.bench.check import picks
+from tools.bench.check import sample_indices
 from tools.bench.record import Bench, Bound, Operand
 
 DTYPES = ("f32", "bf16")
@@ -30,7 +30,7 @@ def check_of(output: str, source: Callable[..., Any]) -> Callable[[Any], str]:
     def check(problem: Any) -> str:
         buffer = problem.buffers[output]
         shape = buffer.operand.shape
-        chosen = picks(problem, math.prod(shape), 4096)
+        chosen = sample_indices(problem, math.prod(shape), 4096)
         got = problem.data.cells(buffer, chosen)
         expected = np.zeros_like(got)
         for name, coordinates, inside in source(np.unravel_index(chosen, shape)):
@@ -246,7 +246,7 @@ def interleaved(sizes: Sizes) -> Any:
             return (("x", [x // repeats if d == axis else x for d, x in enumerate(c)], everywhere(c)),)
 
         def check_sums(problem: Any, axis: int = axis, repeated: Any = repeated) -> str:
-            chosen = picks(problem, rows * columns, 4096)
+            chosen = sample_indices(problem, rows * columns, 4096)
             at = list(np.unravel_index(chosen, (rows, columns)))
             total = np.zeros(len(chosen))
             for k in range(repeats):
@@ -478,7 +478,7 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
     """Checks sampled elements of the source at their destination."""
 
     def check(problem: Any) -> str:
-        chosen = picks(problem, math.prod(part), 4096)
+        chosen = sample_indices(problem, math.prod(part), 4096)
         at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(chosen, part), start)], dest)
         got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", chosen)))
         wrong = np.flatnonzero(got != expected)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.record import Bench, Bound, Operand
 
 REPEATS = (4, 4)
@@ -45,14 +45,14 @@ def numpy_repeat_backward(a, scalars):
 
 def check(problem):
     (height, columns), (all_rows, all_columns) = shape(problem, "x"), shape(problem, "y")
-    chosen = picks(problem, all_rows)
+    chosen = sample_indices(problem, all_rows)
     expected = np.tile(rows(problem, "x", chosen % height), (1, all_columns // columns))
     return compare(problem, rows(problem, "y", chosen), expected, 0.0)
 
 
 def check_backward(problem):
     (height, columns), (all_rows, _) = shape(problem, "dx"), shape(problem, "dy")
-    chosen = picks(problem, height)
+    chosen = sample_indices(problem, height)
     firsts = range(0, all_rows, height)
     parts = [rows(problem, "dy", chosen + first).reshape(len(chosen), -1, columns) for first in firsts]
     return compare(problem, rows(problem, "dx", chosen), np.sum(parts, (0, 2)), np.abs(parts).sum((0, 2)))

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows, shape
+from tools.bench.check import compare, rows, sample_indices, shape
 from tools.bench.problems.softmax.softmax import softmax
 from tools.bench.record import Bench, Bound, Operand
 
@@ -70,7 +70,7 @@ def check(name):
     def rows_are_right(problem):
         scalars = problem.bench.scalars
         count = int(np.prod(shape(problem, "y")[:-1]))
-        chosen = picks(problem, count)
+        chosen = sample_indices(problem, count)
         if "backward" in name:
             dy, y = rows(problem, "dy", chosen), rows(problem, "y", chosen)
             s = np.sqrt(y) if name.startswith("entmax") else np.exp(y) if log else y

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import compare, picks, rows
+from tools.bench.check import compare, rows, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 from tools.oracle.philox import uniform
 
@@ -74,7 +74,7 @@ def check(name):
         scalars, bench = problem.bench.scalars, problem.bench
         if scalars["softmax_axis"] != 1:
             return ""  # axes as in tests/cases
-        chosen = picks(problem, bench.arrays["y"].shape[0])
+        chosen = sample_indices(problem, bench.arrays["y"].shape[0])
         if "backward" in name:
             dy, y = rows(problem, "dy", chosen), rows(problem, "y", chosen)
             total = (dy if name.startswith("log") else dy * y).sum(1, keepdims=True)
@@ -100,7 +100,7 @@ def check_seeded(gradient):
 
     def rows_are_right(problem):
         scalars, width = problem.bench.scalars, problem.bench.arrays["x"].shape[1]
-        chosen = picks(problem, problem.bench.arrays["x"].shape[0], 4)
+        chosen = sample_indices(problem, problem.bench.arrays["x"].shape[0], 4)
         u = np.array([uniform(scalars["seed"], int(row) * width, width, "f32") for row in chosen])
         y = softmax((rows(problem, "x", chosen) - np.log(-np.log1p(-u))) * scalars["inv_tau"])
         if not gradient:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tools.bench.check import picks, rows
+from tools.bench.check import rows, sample_indices
 from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 
 
@@ -53,7 +53,7 @@ def check_rows(problem):
     names = [n for n in ("y_vals", "y", "sorted_keys", "y_idx", "indices") if n in problem.buffers]
     if problem.bench.scalars.get("sort_axis") == 0:
         return ""  # the tests compare columns
-    chosen = picks(problem, math.prod(problem.buffers[given].operand.shape[:-1]), 4)
+    chosen = sample_indices(problem, math.prod(problem.buffers[given].operand.shape[:-1]), 4)
     x = rows(problem, given, chosen)
     order = np.argsort(x, -1, kind="stable")
     for name in names:
@@ -64,7 +64,7 @@ def check_rows(problem):
 
 
 def check_backward(problem):
-    chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 4)
+    chosen = sample_indices(problem, problem.buffers["dy"].operand.shape[0], 4)
     dy, indices, dx = (rows(problem, name, chosen) for name in ("dy", "indices", "dx"))
     expected = np.zeros(dy.shape)
     np.put_along_axis(expected, indices.astype(int), dy, -1)

@@ -5,7 +5,7 @@ import baracuda as bk
 
 rng = np.random.default_rng(0)
 q = rng.standard_normal((2, 4, 8), np.float32)  # sequences, heads, features: one query each
-k, v = rng.standard_normal((2, 2, 2, 30, 8), np.float32)  # room for 30 keys
+k, v = rng.standard_normal((2, 2, 2, 30, 8), np.float32)  # a capacity of 30 keys
 y, lse = bk.attention_decode(q, k[:, :, :20], v[:, :, :20])  # of which 20 are there
 whole = bk.scaled_dot_product_attention(q[:, :, None], k[:, :, :20], v[:, :, :20], enable_gqa=True)
 print(y.shape, lse.shape, np.allclose(y, whole[:, :, 0], atol=1e-6))
