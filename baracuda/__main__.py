@@ -13,7 +13,7 @@ from baracuda._cli.console import exit_status
 from baracuda._cli.describe import alike, describe, guarantee
 from baracuda._library.loader import cuda_unavailable
 from baracuda._library.op_table import rows
-from baracuda._library.vendor import how_to_install, preload, vendors
+from baracuda._library.vendor import how_to_install, load_lapack, preload, vendors
 from baracuda.errors import BaracudaError
 
 
@@ -57,6 +57,8 @@ def info() -> int:
         except BaracudaError:
             found = f"not found: {how_to_install(about)}"
         print(f"  {about['name']:10s} {found}")
+    if library.backend == "cpu":
+        print(f"  {'LAPACK':10s} {load_lapack() or 'this library alone: baracuda[linalg] brings OpenBLAS'}")
     return 0
 
 

@@ -69,8 +69,7 @@ class Library:
         name = symbol_name(op, kind)
         function = self._functions.get(name)
         if function is None:
-            if self.backend == "cuda":
-                vendor.before(self, op)
+            vendor.before(self, op)
             with contextlib.suppress(AttributeError, self.ffi.error):  # not declared; declared, but not in the file
                 function = self._functions[name] = getattr(self.lib, name)
         if function is None:

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preloads NVIDIA's libraries, which the CUDA library opens by soname, from where cuda.pathfinder finds them.
+"""Preloads libraries that baracuda's open by soname: NVIDIA's from where cuda.pathfinder finds them, and OpenBLAS.
 
-Their names and packages are in the library's build information; the CPU library uses none.
+Names and packages of NVIDIA's are in the CUDA library's build information. The CPU library uses OpenBLAS's LAPACK for
+large matrices if the package scipy-openblas64 is installed (native/linalg/lapack/lapack.h).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
+import os
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 from baracuda.errors import UnsupportedError
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 # Prefixes of ops that use a vendor's library if it can be opened.
 _OPS_OF = {"cublasLt": ("gemm", "gemv", "grouped_gemm", "linear_backward")}
+_OPS_OF_LAPACK = ("linalg_", "cholesky_", "lu_", "qr_", "ormqr_", "lstsq_", "solve_", "inverse_", "eig", "svd")
 _tried: set[str] = set()
 
 
@@ -24,6 +29,11 @@ def before(library: Library, op: str) -> None:
     """Preload a vendor's library before the first op that uses it, from where cuda.pathfinder finds it, such as PyPI's
     packages. If that fails, the op reports it or does without.
     """
+    if library.backend == "cpu":
+        if "lapack" not in _tried and op.startswith(_OPS_OF_LAPACK):
+            _tried.add("lapack")
+            load_lapack()
+        return
     for key, ops in _OPS_OF.items():
         if key not in _tried and op.startswith(ops) and key in vendors(library):
             _tried.add(key)
@@ -53,6 +63,26 @@ def preload(library: Library, key: str) -> str:
         return str(load_nvidia_dynamic_lib(key).abs_path)
     except (RuntimeError, OSError) as error:  # not found, or one of its dependencies is missing
         raise _missing(about, error) from error
+
+
+def load_lapack() -> str:
+    """Load the LAPACK that the CPU library uses, and return its path; "" if it is off, or not found."""
+    path = os.environ.get("BARACUDA_LAPACK") or _path_of_openblas()
+    if path == "off":
+        return ""
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return ""
+    return path
+
+
+def _path_of_openblas() -> str:
+    """The file in the package scipy-openblas64, else a name for the system loader."""
+    soname = "libscipy_openblas64_.so"
+    spec = importlib.util.find_spec("scipy_openblas64")
+    path = pathlib.Path(spec.origin).with_name("lib") / soname if spec and spec.origin else None
+    return str(path) if path and path.is_file() else soname
 
 
 def _load_by_soname(about: dict[str, Any]) -> str:

@@ -8,6 +8,9 @@ Arrays are those that `baracuda.functions` takes, f32, f64, c32 or c64, of any s
 gives NaN in its own results and in those of no other matrix of the batch; functions with the suffix `_ex` return the
 number of the failure besides, on the device. Under `bk.checked()` each call reads these numbers, and raises.
 
+On the CPU large matrices are computed by LAPACK if the package scipy-openblas64 is installed (`baracuda[linalg]`) and
+BARACUDA_LAPACK is not "off"; failures and layouts are the same.
+
 baracuda.torch.linalg and baracuda.jax.linalg have the functions with gradients.
 """
 

@@ -3,6 +3,7 @@
 
 Matrices have any strides; those of the tools are column-major slots, which the extents of their operands name from the
 slowest axis on. info, i32, has a number for each matrix: 0, or what failed; such a matrix gives NaN, and no other does.
+On the CPU large matrices may be LAPACK's (baracuda.linalg).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 
 info, i32, has a number for each matrix: 0, one more than there are values if it is not finite, or the number of values
 that did not converge; such a matrix gives NaN, and no other does. Vectors and info may be None.
+On the CPU large matrices may be LAPACK's (baracuda.linalg).
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ struct Matrices {
     BK_HD Matrix<S> operator[](int64_t b) const {
         return each == nullptr ? Matrix<S>{data + b * step, row, column} : Matrix<S>{each[b] + step, row, column};
     }
+    // A batch of matrix b alone.
+    Matrices only(int64_t b) const {
+        const Matrix<S> one = (*this)[b];
+        return {one.data, 0, one.row, one.column};
+    }
     // The parts from element (i, j) on.
     BK_HD Matrices at(int64_t i, int64_t j) const {
         const int64_t offset = i * row + j * column;

@@ -6,6 +6,8 @@
 namespace bk::linalg {
 
 struct MatrixTeam {
+    bool has_lapack = false;  // for its products and factors
+
     static constexpr int rank = 0, size = 1;
     static constexpr int lane = 0, lanes = 1, group = 0, groups = 1;
     BK_HD void sync() const {}

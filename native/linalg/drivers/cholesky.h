@@ -4,6 +4,7 @@
 
 #include "linalg/algorithms.h"
 #include "linalg/drivers/steps.h"
+#include "linalg/lapack/by_lapack.h"
 
 namespace bk::linalg {
 
@@ -87,6 +88,9 @@ int64_t cholesky_bytes(int64_t, int64_t) {
 
 template <class S>
 Status cholesky(const Launch& launch, const CholeskyProblem<S>& p, void*) {
+#if !BK_CUDA
+    if (const auto* with = lapack_for<S>(p.n, p.n)) return cholesky_by_lapack(launch, *with, p);
+#endif
     if (!is_fast(cholesky_slot<S>(p.n))) return cholesky_by_blocks(launch, p);
     return run_matrices(launch, p.batch, p.n, cholesky_slot<S>(p.n), nullptr, p.n * p.n * p.n / 3, CholeskyJob<S>{p});
 }

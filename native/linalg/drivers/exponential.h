@@ -4,6 +4,7 @@
 #pragma once
 
 #include "linalg/algorithms.h"
+#include "linalg/lapack/by_lapack.h"
 #include "linalg/problem.h"
 
 namespace bk::linalg {
@@ -11,6 +12,9 @@ namespace bk::linalg {
 // c = a b of n x n matrices, which do not overlap. The caller has a barrier in front.
 template <class S>
 BK_LINALG void multiply(const MatrixTeam& team, int64_t n, const Columns<S>& a, const Columns<S>& b, const Columns<S>& c) {
+#if !BK_CUDA
+    if (team.has_lapack) return multiply_by_lapack(*lapack<S>(), n, a, b, c);
+#endif
     for (int64_t j = team.group; j < n; j += team.groups) {
         S* const to = c.column(j);
         for (int64_t i = team.lane; i < n; i += team.lanes) to[i] = S(real_t<S>(0));
@@ -80,13 +84,7 @@ struct ExponentialJob {
             a4(i, j) = v - u(i, j);
             a2(i, j) = v + u(i, j);
         });
-        factor_lu(team, n, n, a4, pivots);
-        exchange_rows(team, n, pivots, false, n, a2);
-        team.sync();
-        solve_lower(team, n, n, a4, true, a2);
-        team.sync();
-        solve_upper(team, n, n, a4, false, a2);
-        team.sync();
+        divide(team, a4, a2, pivots, u);
         Columns<S> from = a2, next = a6;
         for (int k = 0; k < squarings; ++k) {
             multiply(team, n, from, from, next);
@@ -101,6 +99,20 @@ private:
     template <class F>
     BK_LINALG void each(const MatrixTeam& team, const F& f) const {
         for_elements(team, p.n, p.n, true, f);
+        team.sync();
+    }
+    // y = x^-1 y; x becomes its factors, and u is scratch.
+    BK_LINALG void divide(const MatrixTeam& team, const Columns<S>& x, const Columns<S>& y, int32_t* pivots,
+                          [[maybe_unused]] const Columns<S>& u) const {
+#if !BK_CUDA
+        if (team.has_lapack) return solve_by_lapack(*lapack<S>(), p.n, x, y, reinterpret_cast<int64_t*>(u.data));
+#endif
+        factor_lu(team, p.n, p.n, x, pivots);
+        exchange_rows(team, p.n, pivots, false, p.n, y);
+        team.sync();
+        solve_lower(team, p.n, p.n, x, true, y);
+        team.sync();
+        solve_upper(team, p.n, p.n, x, false, y);
         team.sync();
     }
     // The 1-norm: the largest sum of a column's moduli, NaN if there is one.
@@ -125,6 +137,17 @@ int64_t exponential_bytes(int64_t batch, int64_t n) {
 
 template <class S>
 Status exponential(const Launch& launch, const ExponentialProblem<S>& p, void* workspace) {
+#if !BK_CUDA
+    if (lapack_for<S>(p.n, p.n) != nullptr) {
+        const auto slots = [&](int64_t b) {
+            return static_cast<char*>(workspace) + b * slots_in_workspace(1, exponential_slot<S>(p.n));
+        };
+        return for_each_matrix(p.batch, p.n, [&](int64_t b, int64_t) {
+            ExponentialJob<S>{p}(MatrixTeam{true}, b, slots(b));
+            return Status::kOk;
+        });
+    }
+#endif
     return run_matrices(launch, p.batch, p.n, exponential_slot<S>(p.n), workspace, 20 * p.n * p.n * p.n, ExponentialJob<S>{p});
 }
 

@@ -5,6 +5,7 @@
 
 #include "linalg/algorithms.h"
 #include "linalg/drivers/steps.h"
+#include "linalg/lapack/by_lapack.h"
 
 namespace bk::linalg {
 
@@ -86,11 +87,15 @@ Status lu_by_blocks(const Launch& launch, const LuProblem<S>& p, S* panels) {
 
 template <class S>
 int64_t lu_bytes(int64_t batch, int64_t m, int64_t n) {
-    return is_fast(lu_slot<S>(m, n)) ? 0 : times(batch, m * std::min(kPanel, n) * int64_t{sizeof(S)});
+    const int64_t panels = is_fast(lu_slot<S>(m, n)) ? 0 : times(batch, m * std::min(kPanel, n) * int64_t{sizeof(S)});
+    return std::max(panels, lapack_bytes<LapackLu<S>>(batch, m, n));
 }
 
 template <class S>
 Status factor_lu(const Launch& launch, const LuProblem<S>& p, void* workspace) {
+#if !BK_CUDA
+    if (const auto* with = lapack_for<S>(p.m, p.n)) return lu_by_lapack(launch, *with, p, workspace);
+#endif
     if (!is_fast(lu_slot<S>(p.m, p.n))) return lu_by_blocks(launch, p, static_cast<S*>(workspace));
     return run_matrices(launch, p.batch, std::max(p.m, p.n), lu_slot<S>(p.m, p.n), nullptr, p.m * p.n * std::min(p.m, p.n),
                         LuJob<S>{p});

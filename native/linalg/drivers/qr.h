@@ -6,6 +6,7 @@
 #include "linalg/algorithms.h"
 #include "linalg/block_reflector.h"
 #include "linalg/drivers/steps.h"
+#include "linalg/lapack/by_lapack.h"
 
 namespace bk::linalg {
 
@@ -109,11 +110,15 @@ Status qr_by_blocks(const Launch& launch, const QrProblem<S>& p, void* workspace
 
 template <class S>
 int64_t qr_bytes(int64_t batch, int64_t m, int64_t n) {
-    return is_fast(qr_slot<S>(m, n)) ? 0 : BlockParts<S>::bytes(batch, m, n, std::min(m, n));
+    const int64_t blocks = is_fast(qr_slot<S>(m, n)) ? 0 : BlockParts<S>::bytes(batch, m, n, std::min(m, n));
+    return std::max(blocks, lapack_bytes<LapackQr<S>>(batch, m, n));
 }
 
 template <class S>
 Status factor_qr(const Launch& launch, const QrProblem<S>& p, void* workspace) {
+#if !BK_CUDA
+    if (const auto* with = lapack_for<S>(p.m, p.n)) return qr_by_lapack(launch, *with, p, workspace);
+#endif
     if (!is_fast(qr_slot<S>(p.m, p.n))) return qr_by_blocks(launch, p, workspace);
     return run_matrices(launch, p.batch, std::max(p.m, p.n), qr_slot<S>(p.m, p.n), nullptr, 2 * p.m * p.n * std::min(p.m, p.n),
                         QrJob<S>{p});
@@ -213,12 +218,17 @@ Status reflect_by_blocks(const Launch& launch, const ReflectProblem<S>& p, void*
 
 template <class S>
 int64_t reflect_bytes(int64_t batch, int64_t m, int64_t n, int64_t k) {
-    return reflects_blocks(m, n, k) ? BlockParts<S>::bytes(batch, m, n, k) : 0;
+    const int64_t blocks = reflects_blocks(m, n, k) ? BlockParts<S>::bytes(batch, m, n, k) : 0;
+    return std::max(blocks, is_of_lapack(n, k) ? lapack_bytes<LapackReflect<S>>(batch, m, n, k) : 0);
 }
 
 // Without a workspace reflectors are applied one by one.
 template <class S>
 Status reflect(const Launch& launch, const ReflectProblem<S>& p, void* workspace) {
+#if !BK_CUDA
+    if (const auto* with = workspace == nullptr ? nullptr : lapack_for<S>(p.n, p.k))
+        return reflect_by_lapack(launch, *with, p, workspace);
+#endif
     if (workspace != nullptr && reflects_blocks(p.m, p.n, p.k)) return reflect_by_blocks(launch, p, workspace);
     const int64_t slot = reflect_slot<S>(p.m), chunks = ceil_div<int64_t>(p.n, kReflectedColumns);
     return run_matrices(launch, p.batch * chunks, std::max<int64_t>(p.m, 1), slot, nullptr, 4 * p.m * p.k * kReflectedColumns,

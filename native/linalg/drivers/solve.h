@@ -5,6 +5,7 @@
 
 #include "linalg/algorithms.h"
 #include "linalg/drivers/steps.h"
+#include "linalg/lapack/by_lapack.h"
 
 namespace bk::linalg {
 
@@ -138,6 +139,14 @@ Status solve_upper_by_blocks(const Launch& launch, SolveProblem<S> p) {
     return solve_lower_by_blocks(launch, p);
 }
 
+template <class S>
+Status solve_triangle(const Launch& launch, const SolveProblem<S>& p, bool is_lower) {
+#if !BK_CUDA
+    if (const auto* with = lapack_for<S>(p.n, p.n)) return solve_triangle_by_lapack(launch, *with, p, is_lower);
+#endif
+    return is_lower ? solve_lower_by_blocks(launch, p) : solve_upper_by_blocks(launch, p);
+}
+
 // Workspace of a large kGeneral: factors, pivots and info, where the caller does not want them, and that of the factorisation.
 template <class S>
 struct GeneralParts {
@@ -178,7 +187,7 @@ Status solve_by_blocks(const Launch& launch, SolveProblem<S> p, void* workspace)
     if (is_lu) BK_TRY(for_columns(launch, p.batch, p.n, p.k, exchange));
     if (what != Solves::kUpper) {
         p.unit = is_lu || (what == Solves::kLower && unit);
-        BK_TRY(solve_lower_by_blocks(launch, p));
+        BK_TRY(solve_triangle(launch, p, true));
     }
     if (what != Solves::kLower) {
         p.unit = is_adjoint || (what == Solves::kUpper && unit);
@@ -186,7 +195,7 @@ Status solve_by_blocks(const Launch& launch, SolveProblem<S> p, void* workspace)
             p.m = p.m.transposed();
             p.conjugates = !p.conjugates;
         }
-        BK_TRY(solve_upper_by_blocks(launch, p));
+        BK_TRY(solve_triangle(launch, p, false));
     }
     if (is_adjoint) BK_TRY(for_columns(launch, p.batch, p.n, p.k, exchange));
     if (!is_general) return Status::kOk;

@@ -50,14 +50,20 @@ struct CopyStep {
         const Matrix<S> target = to[b].at(0, first);
         const Matrix<const S> source = what == Copies::kIdentity ? Matrix<const S>{nullptr, 0, 0} : from[b].at(0, first);
         const Copies how = what;
-        for_elements(team, m, count, is_by_rows(target), [&](int64_t i, int64_t j) {
+        const auto copy_one = [&](int64_t i, int64_t j) {
             if (how == Copies::kIdentity)
                 target(i, j) = S(real_t<S>(i == first + j ? 1 : 0));
             else if (how == Copies::kAll || i >= first + j)
                 target(i, j) = source(i, j);
             else if (how == Copies::kLowerAndZeros)
                 target(i, j) = S(real_t<S>(0));
-        });
+        };
+        // A transposition on the CPU by a few rows at a time, which the first level of the cache holds whatever their pitch.
+        const bool transposes = !kIsOneLoop && is_by_rows(target) && !is_by_rows(source);
+        const int64_t rows = transposes ? 8 : m;
+        for (int64_t begin = 0; begin < m; begin += rows)
+            for_elements(team, m - begin < rows ? m - begin : rows, count, is_by_rows(target),
+                         [&](int64_t i, int64_t j) { copy_one(begin + i, j); });
     }
 };
 
@@ -82,11 +88,17 @@ struct ExchangeStep {
     BK_LINALG void operator()(const MatrixTeam& team, int64_t b, int64_t column, int64_t columns) const {
         const Matrix<S> to = x[b].at(0, column);
         const int32_t* const own = pivots + b * pivot_step;
+        const auto exchange = [&](int64_t k, int64_t begin, int64_t end) {
+            const int64_t i = first + (is_reversed ? count - 1 - k : k), other = int64_t{own[i]} - 1;
+            if (other == i || other < 0 || other >= rows) return;
+            for (int64_t j = begin; j < end; ++j) swap_values(to(i, j), to(other, j));
+        };
+        if (!kIsOneLoop && !is_by_rows(to)) {  // whole rows on the CPU
+            for (int64_t k = 0; k < count; ++k) exchange(k, 0, columns);
+            return;
+        }
         for (int64_t j = team.rank; j < columns; j += team.size)
-            for (int64_t k = 0; k < count; ++k) {
-                const int64_t i = first + (is_reversed ? count - 1 - k : k), other = int64_t{own[i]} - 1;
-                if (other != i && other >= 0 && other < rows) swap_values(to(i, j), to(other, j));
-            }
+            for (int64_t k = 0; k < count; ++k) exchange(k, j, j + 1);
     }
 };
 

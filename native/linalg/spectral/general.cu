@@ -5,9 +5,9 @@
 
 namespace bk::linalg::spectral {
 
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<float>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<double>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<float>>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<double>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<float>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<double>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<Complex<float>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<Complex<double>>&);
 
 }  // namespace bk::linalg::spectral

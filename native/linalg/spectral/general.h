@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of a general matrix by a team: balancing, Hessenberg form, Schur form, substitution.
 #pragma once
 
+#include "linalg/lapack/spectral.h"
 #include "linalg/spectral/hessenberg.h"
 #include "linalg/spectral/triangular_vectors.h"
 #include "linalg/spectral/view.h"
@@ -14,6 +15,7 @@ enum : int { kRight = 0, kLeft = 1 };
 // `packed`, where a complex pair has a column of real and one of imaginary parts. Each may have no base.
 template <class E>
 struct GeneralJob {
+    using Element = E;
     using R = real_t<E>;
     using C = Complex<R>;
     View<const E> a;
@@ -53,29 +55,31 @@ struct GeneralJob {
         p.order = scratch.take<int>(n);
         return p;
     }
-    static int64_t scratch_bytes(int n, bool wants_vectors) {
-        Scratch scratch(nullptr);
-        carve(scratch, n, wants_vectors);
-        return scratch.bytes();
+    static TeamBytes scratch_bytes(int n, bool wants_vectors) {
+        const auto own = [&](int extent, int) {
+            Scratch scratch(nullptr);
+            carve(scratch, extent, wants_vectors);
+            return scratch.bytes();
+        };
+        return team_bytes(n, n, own, [](int extent, int) { return GeneralLapack<E>::bytes(extent); });
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const bool has_vectors = wants_vectors();
         const Parts p = carve(scratch, n, has_vectors);
-        const R most = load(team, p, item);
-        if (!is_finite(most)) return fail(team, item, n + 1);
-        const R scale = inverse_power(most);
-        for_columns(team, 0, n,
-                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.t[i + j * p.pitch] = p.t[i + j * p.pitch] * scale; }); });
-        team.sync();
-        balance(team, p.t, p.pitch, n, p.scale);
-        reduce_to_hessenberg(team, p.t, p.pitch, n, has_vectors ? p.q : nullptr, p.tau, p.work);
-        const int left = reduce_to_schur(team, SchurState<E>{p.t, has_vectors ? p.q : nullptr, p.pitch, n, has_vectors});
-        if (left > 0) return fail(team, item, left);
+        const R scale = load_scaled(team, p, item);
+        if (scale == R(0)) return fail(team, item, n + 1);
         const SchurForm<E> form{p.t, p.pitch, n};
-        for_own(team, 0, n, [&](int i) { p.w[i] = form.value(i); });
-        team.sync();
+        const bool is_of_lapack = decompose_by_lapack(team, p, item);
+        if (!is_of_lapack) {
+            balance(team, p.t, p.pitch, n, p.scale);
+            reduce_to_hessenberg(team, p.t, p.pitch, n, has_vectors ? p.q : nullptr, p.tau, p.work);
+            const int left = reduce_to_schur(team, SchurState<E>{p.t, has_vectors ? p.q : nullptr, p.pitch, n, has_vectors});
+            if (left > 0) return fail(team, item, left);
+            for_own(team, 0, n, [&](int i) { p.w[i] = form.value(i); });
+            team.sync();
+        }
         sort_values(team, p);
         const R back = 1 / scale;
         for_own(team, 0, n, [&](int k) {
@@ -87,11 +91,53 @@ struct GeneralJob {
             }
         });
         if (team.rank() == 0 && info != nullptr) info[item] = 0;
-        for (int side = kRight; side <= kLeft; ++side)
-            if (wants(side)) find_vectors(team, p, form, item, side);
+        for (int side = kRight; side <= kLeft; ++side) {
+            if (!wants(side)) continue;
+            if (is_of_lapack)
+                unpack_vectors(p, side == kRight ? p.q : reinterpret_cast<const E*>(p.x));
+            else
+                find_vectors(team, p, form, side);
+            store_vectors(team, p, item, side);
+        }
     }
 
 private:
+    // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
+    BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
+        const R most = load(team, p, item);
+        if (!is_finite(most)) return R(0);
+        const R scale = inverse_power(most);
+        for_columns(team, 0, n,
+                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.t[i + j * p.pitch] = p.t[i + j * p.pitch] * scale; }); });
+        team.sync();
+        return scale;
+    }
+    // Right vectors in p.q and left ones in the memory of p.x. False, with the matrix as it was, if LAPACK is not used or did
+    // not converge.
+    BK_LINALG bool decompose_by_lapack([[maybe_unused]] const MatrixTeam& team, [[maybe_unused]] const Parts& p,
+                                       [[maybe_unused]] int64_t item) const {
+#if !BK_CUDA
+        if (team.lapack_scratch == nullptr) return false;
+        E *const left = wants(kLeft) ? reinterpret_cast<E*>(p.x) : nullptr, *const right = wants(kRight) ? p.q : nullptr;
+        if (eig_by_lapack(team, n, p.t, p.pitch, p.w, left, right)) return true;
+        load_scaled(team, p, item);
+#endif
+        return false;
+    }
+    // Columns of p.y from LAPACK's, on the CPU alone.
+    BK_LINALG void unpack_vectors(const Parts& p, const E* from) const {
+        for (int k = 0; k < n; ++k) {
+            C* const y = p.y + k * p.wide_pitch;
+            const E *const x = from + k * p.pitch, *const next = x + p.pitch;
+            const bool is_pair = !kIsComplex<E> && p.w[k].im != R(0);
+            for (int i = 0; i < n; ++i) {
+                y[i] = is_pair ? C{real(x[i]), real(next[i])} : C{real(x[i]), imaginary(x[i])};
+                if (is_pair) y[i + p.wide_pitch] = conj(y[i]);
+            }
+            if (is_pair) ++k;
+        }
+    }
+
     BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const E* const from = a.matrix(item);
         R most = 0;
@@ -123,8 +169,7 @@ private:
         team.sync();
     }
 
-    BK_LINALG void find_vectors(const MatrixTeam& team, const Parts& p, const SchurForm<E>& form, int64_t item,
-                                int side) const {
+    BK_LINALG void find_vectors(const MatrixTeam& team, const Parts& p, const SchurForm<E>& form, int side) const {
         for_columns(team, 0, n, [&](int k) {
             if (k > 0 && form.begins_pair(k - 1)) return;
             const bool is_pair = form.begins_pair(k);
@@ -157,6 +202,8 @@ private:
             }
         });
         team.sync();
+    }
+    BK_LINALG void store_vectors(const MatrixTeam& team, const Parts& p, int64_t item, int side) const {
         for_columns(team, 0, n, [&](int k) {
             C* const y = p.y + p.order[k] * p.wide_pitch;
             R most = 0;

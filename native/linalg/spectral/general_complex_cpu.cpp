@@ -5,7 +5,7 @@
 
 namespace bk::linalg::spectral {
 
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<float>>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const GeneralJob<Complex<double>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<Complex<float>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const GeneralJob<Complex<double>>&);
 
 }  // namespace bk::linalg::spectral

@@ -5,9 +5,9 @@
 
 namespace bk::linalg::spectral {
 
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<float>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<double>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<Complex<float>>&);
-template Status run_matrix_teams(const Launch&, int64_t, int64_t, int64_t, const HermitianJob<Complex<double>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const HermitianJob<float>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const HermitianJob<double>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const HermitianJob<Complex<float>>&);
+template Status run_matrix_teams(const Launch&, int64_t, int64_t, const TeamBytes&, const HermitianJob<Complex<double>>&);
 
 }  // namespace bk::linalg::spectral

@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of a Hermitian matrix by a team.
 #pragma once
 
+#include "linalg/lapack/spectral.h"
 #include "linalg/spectral/tridiagonal.h"
 #include "linalg/spectral/view.h"
 
@@ -10,6 +11,7 @@ namespace bk::linalg::spectral {
 // Job of a batch; v.base, the eigenvectors, and info may be NULL. v may be the memory of a.
 template <class E>
 struct HermitianJob {
+    using Element = E;
     using R = real_t<E>;
     View<const E> a;
     View<E> v;
@@ -37,27 +39,28 @@ struct HermitianJob {
         p.shared = scratch.take<int>(2);
         return p;
     }
-    static int64_t scratch_bytes(int n, bool wants_vectors) {
-        Scratch scratch(nullptr);
-        carve(scratch, n, wants_vectors);
-        return scratch.bytes();
+    static TeamBytes scratch_bytes(int n, bool wants_vectors) {
+        const auto own = [&](int extent, int) {
+            Scratch scratch(nullptr);
+            carve(scratch, extent, wants_vectors);
+            return scratch.bytes();
+        };
+        return team_bytes(n, n, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const Parts p = carve(scratch, n, v.base != nullptr);
-        const R most = load(team, p, item);
-        if (!is_finite(most)) return fail(team, item, n + 1);
-        const R scale = inverse_power(most);
-        for_columns(team, 0, n,
-                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = p.a[i + j * p.pitch] * scale; }); });
-        team.sync();
-        tridiagonalise(team, p.a, p.pitch, n, p.t);
         const bool wants_vectors = v.base != nullptr;
-        if (wants_vectors) form_product(team, p.a, p.pitch, n, n, n - 1, 1, p.t.tau);
-        const int left =
-            diagonalise<R, E>(team, p.t.d, p.t.e, n, p.sweeps, p.shared, wants_vectors ? p.a : nullptr, p.pitch, n);
-        if (left > 0) return fail(team, item, left);
+        const R scale = load_scaled(team, p, item);
+        if (scale == R(0)) return fail(team, item, n + 1);
+        if (!decompose_by_lapack(team, p, item)) {
+            tridiagonalise(team, p.a, p.pitch, n, p.t);
+            if (wants_vectors) form_product(team, p.a, p.pitch, n, n, n - 1, 1, p.t.tau);
+            const int left =
+                diagonalise<R, E>(team, p.t.d, p.t.e, n, p.sweeps, p.shared, wants_vectors ? p.a : nullptr, p.pitch, n);
+            if (left > 0) return fail(team, item, left);
+        }
         sort_indices(team, p.t.d, n, false, p.order);
         for_own(team, 0, n, [&](int i) { w[item * n + i] = p.t.d[p.order[i]] / scale; });
         if (team.rank() == 0 && info != nullptr) info[item] = 0;
@@ -71,6 +74,26 @@ struct HermitianJob {
     }
 
 private:
+    // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
+    BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
+        const R most = load(team, p, item);
+        if (!is_finite(most)) return R(0);
+        const R scale = inverse_power(most);
+        for_columns(team, 0, n,
+                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = p.a[i + j * p.pitch] * scale; }); });
+        team.sync();
+        return scale;
+    }
+    // False, with the matrix as it was, if LAPACK is not used or did not converge.
+    BK_LINALG bool decompose_by_lapack([[maybe_unused]] const MatrixTeam& team, [[maybe_unused]] const Parts& p,
+                                       [[maybe_unused]] int64_t item) const {
+#if !BK_CUDA
+        if (team.lapack_scratch == nullptr) return false;
+        if (eigh_by_lapack(team, n, p.a, p.pitch, p.t.d, v.base != nullptr)) return true;
+        load_scaled(team, p, item);
+#endif
+        return false;
+    }
     // The whole matrix from one triangle; the largest part of an element, or NaN.
     BK_LINALG R load(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const E* const from = a.matrix(item);

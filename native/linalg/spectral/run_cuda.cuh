@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(kMostTeamThreads, 1)
 }
 
 template <class Job>
-Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, int64_t bytes, const Job& job) {
-    const TeamShape shape = TeamShape::of(items, extent, bytes);
+Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, const TeamBytes& bytes, const Job& job) {
+    const TeamShape shape = TeamShape::of(items, extent, bytes.own);
     BK_TRY(require_workspace(launch, team_workspace(items, extent, bytes)));
     Carver carver(launch.workspace);
     char* const scratch = shape.is_shared ? nullptr : carver.take<char>(shape.blocks * shape.slice);

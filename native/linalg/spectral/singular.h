@@ -3,6 +3,7 @@
 // left vectors of the iteration are those of the longer side.
 #pragma once
 
+#include "linalg/lapack/spectral.h"
 #include "linalg/spectral/bidiagonal.h"
 #include "linalg/spectral/view.h"
 
@@ -24,6 +25,7 @@ struct SingularShape {
 // many values, are written. The squares of the other values sum up to residual[item]^2, unless it is NULL.
 template <class E>
 struct SingularJob {
+    using Element = E;
     using R = real_t<E>;
     View<const E> a;
     View<E> u, v;
@@ -65,32 +67,33 @@ struct SingularJob {
         p.shared = scratch.take<int>(2);
         return p;
     }
-    static int64_t scratch_bytes(const SingularShape& shape) {
-        Scratch scratch(nullptr);
-        carve(scratch, shape);
-        return scratch.bytes();
+    static TeamBytes scratch_bytes(const SingularShape& shape) {
+        const auto own = [&](int rows, int columns) {
+            Scratch scratch(nullptr);
+            carve(scratch, {rows, columns, shape.wants_vectors, shape.is_full});
+            return scratch.bytes();
+        };
+        return team_bytes(shape.rows(), shape.columns(), own,
+                          [&](int rows, int columns) { return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors); });
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const Parts p = carve(scratch, shape);
         const int rows = shape.rows(), n = shape.columns();
-        const R most = load(team, p, item);
-        if (!is_finite(most)) return fail(team, item, n + 1);
-        const R scale = inverse_power(most);
-        for_columns(team, 0, n, [&](int j) {
-            for_lanes(team, 0, rows, [&](int i) { p.longs[i + j * p.long_pitch] = p.longs[i + j * p.long_pitch] * scale; });
-        });
-        team.sync();
-        bidiagonalise(team, p.longs, p.long_pitch, rows, n, p.shorts, p.short_pitch, p.b);
         const bool wants = shape.wants_vectors;
-        if (wants) {
-            form_product(team, p.longs, p.long_pitch, rows, shape.long_vectors(), n, 0, p.b.left_tau);
-            form_product(team, p.shorts, p.short_pitch, n, n, n - 1, 1, p.b.right_tau);
+        const R scale = load_scaled(team, p, item);
+        if (scale == R(0)) return fail(team, item, n + 1);
+        if (!decompose_by_lapack(team, p, item)) {
+            bidiagonalise(team, p.longs, p.long_pitch, rows, n, p.shorts, p.short_pitch, p.b);
+            if (wants) {
+                form_product(team, p.longs, p.long_pitch, rows, shape.long_vectors(), n, 0, p.b.left_tau);
+                form_product(team, p.shorts, p.short_pitch, n, n, n - 1, 1, p.b.right_tau);
+            }
+            const int left = diagonalise_bidiagonal<R, E>(team, p.b.d, p.b.e, n, p.left, p.right, p.shared, p.longs,
+                                                          p.long_pitch, rows, wants ? p.shorts : nullptr, p.short_pitch);
+            if (left > 0) return fail(team, item, left);
         }
-        const int left = diagonalise_bidiagonal<R, E>(team, p.b.d, p.b.e, n, p.left, p.right, p.shared, p.longs, p.long_pitch,
-                                                      rows, wants ? p.shorts : nullptr, p.short_pitch);
-        if (left > 0) return fail(team, item, left);
         for_own(team, 0, n, [&](int i) { p.size[i] = absolute(p.b.d[i]); });
         team.sync();
         sort_indices(team, p.size, n, true, p.order);
@@ -109,6 +112,31 @@ struct SingularJob {
     }
 
 private:
+    // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
+    BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
+        const int rows = shape.rows(), n = shape.columns();
+        const R most = load(team, p, item);
+        if (!is_finite(most)) return R(0);
+        const R scale = inverse_power(most);
+        for_columns(team, 0, n, [&](int j) {
+            for_lanes(team, 0, rows, [&](int i) { p.longs[i + j * p.long_pitch] = p.longs[i + j * p.long_pitch] * scale; });
+        });
+        team.sync();
+        return scale;
+    }
+    // False, with the matrix as it was, if LAPACK is not used or did not converge.
+    BK_LINALG bool decompose_by_lapack([[maybe_unused]] const MatrixTeam& team, [[maybe_unused]] const Parts& p,
+                                       [[maybe_unused]] int64_t item) const {
+#if !BK_CUDA
+        if (team.lapack_scratch == nullptr) return false;
+        if (svd_by_lapack(team, shape.rows(), shape.columns(), p.longs, p.long_pitch, p.shorts, p.short_pitch, p.b.d,
+                          shape.wants_vectors, shape.is_full))
+            return true;
+        load_scaled(team, p, item);
+#endif
+        return false;
+    }
+
     // Values above max(atol, rtol s[0]); sizes are scaled.
     BK_LINALG int count_above(const Parts& p, int n, double scale) const {
         const double most = static_cast<double>(p.size[p.order[0]]);
@@ -118,12 +146,30 @@ private:
         return count;
     }
 
+    BK_LINALG static bool is_in_order(const int* order, int count) {
+        for (int k = 0; k < count; ++k)
+            if (order[k] != k) return false;
+        return true;
+    }
+
     // The sum of left_k weight_k right_k^H over the first `count` columns in order.
     template <class Weight>
     BK_LINALG_STEP void store_product(const MatrixTeam& team, const View<E>& view, int64_t item, const E* left,
                                       int64_t left_pitch, int left_rows, const E* right, int64_t right_pitch, int right_rows,
                                       const int* order, int count, const Weight& weight) const {
         E* const to = view.matrix(item);
+#if !BK_CUDA
+        if (team.lapack_scratch != nullptr && std::min(left_rows, right_rows) == shape.columns() && is_in_order(order, count)) {
+            const bool swaps = left_rows < right_rows;
+            const auto found =
+                swaps ? product_by_lapack(team, right_rows, left_rows, count, right, right_pitch, left, left_pitch, weight)
+                      : product_by_lapack(team, left_rows, right_rows, count, left, left_pitch, right, right_pitch, weight);
+            for_elements(team, view.by, left_rows, right_rows, [&](int i, int j) {
+                to[i * view.by.row + j * view.by.column] = swaps ? conj(found(j, i)) : found(i, j);
+            });
+            return;
+        }
+#endif
         for_elements(team, view.by, left_rows, right_rows, [&](int i, int j) {
             E total = element_of<E>(0);
             for (int k = 0; k < count; ++k) {

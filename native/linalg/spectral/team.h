@@ -39,6 +39,12 @@ private:
     int64_t used_ = 0;
 };
 
+// Bytes of a team's scratch, of LAPACK's behind it, and of both for the largest matrices that are a thread's
+// (linalg/lapack/spectral.h).
+struct TeamBytes {
+    int64_t own, lapack = 0, serial = 0;
+};
+
 }  // namespace bk::linalg::spectral
 
 #if BK_CUDA
@@ -52,7 +58,7 @@ namespace bk::linalg::spectral {
 // job(team, scratch, item) for each item in [0, items), each with `bytes` of scratch. `extent`, that of the matrices, chooses
 // the team. run_cuda.cuh and run_cpu.h define it.
 template <class Job>
-Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, int64_t bytes, const Job& job);
+Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, const TeamBytes& bytes, const Job& job);
 
 // Elements from one column of a matrix in scratch to the next: whole vectors on the CPU, odd on a GPU, whose banks differ
 // then.

@@ -13,6 +13,8 @@ template <class E>
 constexpr int kRowsOfThread = kIsComplex<E> ? 64 / sizeof(E) : 128 / sizeof(E);
 
 struct MatrixTeam {
+    char* lapack_scratch = nullptr;  // if LAPACK decomposes the matrix
+
     BK_HD static constexpr int rank() { return 0; }
     BK_HD static constexpr int size() { return 1; }
     BK_HD static constexpr int lane() { return 0; }
@@ -40,9 +42,10 @@ struct MatrixTeam {
 };
 
 // Bytes of the workspace that `items` teams with `bytes` of scratch each need.
-inline size_t team_workspace(int64_t items, int64_t, int64_t bytes) {
+inline size_t team_workspace(int64_t items, int64_t, const TeamBytes& bytes) {
+    const int64_t own = ceil_div<int64_t>(bytes.own, 64) * 64, workers = std::min(items, kWorkers);
     Carver carver;
-    carver.take<char>(times(std::min(items, kWorkers), ceil_div<int64_t>(bytes, 64) * 64));
+    carver.take<char>(std::max(times(workers, std::max(own, bytes.serial)), bytes.lapack == 0 ? 0 : own + bytes.lapack));
     return carver.bytes();
 }
 

@@ -101,8 +101,8 @@ struct TeamShape {
     }
 };
 
-inline size_t team_workspace(int64_t items, int64_t extent, int64_t bytes) {
-    const TeamShape shape = TeamShape::of(items, extent, bytes);
+inline size_t team_workspace(int64_t items, int64_t extent, const TeamBytes& bytes) {
+    const TeamShape shape = TeamShape::of(items, extent, bytes.own);
     Carver carver;
     carver.take<char>(shape.is_shared ? 0 : times(shape.blocks, shape.slice));
     return carver.bytes();

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// LAPACK of OpenBLAS (the package scipy-openblas64), which computes large matrices on the CPU where it is found: opened by its
+// soname at first use, as core/vendor opens NVIDIA's libraries. BARACUDA_LAPACK=off leaves it alone, a path names another file.
+//
+// Extents alone choose between LAPACK and this library's code, and the threads of a matrix, so that the bits of a result do
+// not depend on the batch. Matrices with NaN or infinities, and those that LAPACK cannot decompose, are left to this library.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/workspace.h"
+#include "linalg/problem.h"
+
+namespace bk::linalg {
+
+#if BK_CUDA
+constexpr bool kHasLapack = false;
+#else
+constexpr bool kHasLapack = true;
+#endif
+
+// The least extent for which LAPACK is faster, and the largest for which a thread computes a matrix; OpenBLAS's threads share
+// larger ones.
+constexpr int64_t kLapackExtent = 64, kSerialExtent = 256;
+constexpr int64_t kLapackWorkers = 64;
+constexpr int64_t kLapackBlock = 64;  // columns of LAPACK's blocks of reflectors, at most
+
+constexpr bool is_of_lapack(int64_t m, int64_t n) { return kHasLapack && (m < n ? m : n) >= kLapackExtent; }
+
+// Rows of a column-major copy: columns begin at cache lines, and not all in the same cache set.
+template <class S>
+constexpr int64_t lapack_pitch(int64_t rows) {
+    constexpr int64_t kAligned = 64 / static_cast<int64_t>(sizeof(S));
+    return (rows + kAligned - 1) / kAligned * kAligned + kAligned;
+}
+
+// Bytes of the workspace for Parts::carve(m, n, k, Carver*), of one matrix and of all workers. They grow with each extent,
+// whether a thread or all of them compute a matrix.
+template <class Parts>
+int64_t lapack_slot(int64_t m, int64_t n, int64_t k) {
+    Carver carver;
+    Parts::carve(m, n, k, &carver);
+    return static_cast<int64_t>((carver.bytes() + 255) / 256 * 256);
+}
+template <class Parts>
+int64_t lapack_bytes(int64_t batch, int64_t m, int64_t n, int64_t k = 0) {
+    if (!is_of_lapack(m, n)) return 0;
+    const auto bounded = [](int64_t extent) { return std::min(extent, kSerialExtent); };
+    return std::max(times(std::min(batch, kLapackWorkers), lapack_slot<Parts>(bounded(m), bounded(n), bounded(k))),
+                    lapack_slot<Parts>(m, n, k));
+}
+
+// Copies and scratch in column-major order.
+template <class S>
+struct LapackLu {
+    Columns<S> a;
+    int64_t* pivots;
+
+    static LapackLu carve(int64_t m, int64_t n, int64_t, Carver* carver) {
+        const int64_t pitch = lapack_pitch<S>(m);
+        return {{carver->take<S>(times(pitch, n)), pitch}, carver->take<int64_t>(std::min(m, n))};
+    }
+};
+
+template <class S>
+struct LapackQr {
+    Columns<S> a;
+    S* work;
+
+    static int64_t work_size(int64_t n) { return times(kLapackBlock, n); }
+    static LapackQr carve(int64_t m, int64_t n, int64_t, Carver* carver) {
+        const int64_t pitch = lapack_pitch<S>(m);
+        return {{carver->take<S>(times(pitch, n)), pitch}, carver->take<S>(work_size(n))};
+    }
+};
+
+template <class S>
+struct LapackReflect {
+    Columns<S> v, c;
+    S *tau, *work;
+
+    // Beside blocks of C ormqr has a triangle of 65 x 64 elements.
+    static int64_t work_size(int64_t n) { return times(kLapackBlock, n) + (kLapackBlock + 1) * kLapackBlock; }
+    static LapackReflect carve(int64_t m, int64_t n, int64_t k, Carver* carver) {
+        const int64_t pitch = lapack_pitch<S>(m);
+        return {{carver->take<S>(times(pitch, k)), pitch},
+                {carver->take<S>(times(pitch, n)), pitch},
+                carver->take<S>(k),
+                carver->take<S>(work_size(n))};
+    }
+};
+
+}  // namespace bk::linalg
+
+#if !BK_CUDA
+#include "linalg/lapack/lapack_cpu.h"
+#endif
