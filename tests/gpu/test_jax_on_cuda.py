@@ -37,10 +37,9 @@ def test_every_function(name):
     for ours, jitted, wanted in zip(called(*there), jax.jit(called)(*there), expected, strict=True):
         assert ours.devices() == {jax.devices("gpu")[0]} and ours.dtype == wanted.dtype
         np.testing.assert_array_equal(np.asarray(ours), np.asarray(jitted))
-        wide = wanted.dtype == np.float64
-        np.testing.assert_allclose(
-            np.asarray(ours, np.float64), np.asarray(wanted, np.float64), rtol=1e-9 if wide else 1e-3, atol=1e-6
-        )
+        rtol = 1e-9 if wanted.dtype in (np.float64, np.complex128) else 1e-3
+        widest = np.complex128 if np.iscomplexobj(wanted) else np.float64
+        np.testing.assert_allclose(np.asarray(ours, widest), np.asarray(wanted, widest), rtol=rtol, atol=1e-6)
 
 
 def test_a_program_of_both(rng):

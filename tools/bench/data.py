@@ -30,7 +30,7 @@ FILLS: dict[str, Callable[[Any], Any]] = {
 }
 _TORCH = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "fp8e4m3": "float8_e4m3fn",
-    "fp8e5m2": "float8_e5m2", "s4": "uint8", "u4": "uint8", "bool": "bool",
+    "fp8e5m2": "float8_e5m2", "c32": "complex64", "c64": "complex128", "s4": "uint8", "u4": "uint8", "bool": "bool",
     **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
 _NUMPY_LACKS = ("bf16", *FP8, *PACKED)
@@ -124,7 +124,7 @@ class Data:
             return torch.full((count,), fill, device=self.device).to(kind)
         if dtype in PACKED:
             return torch.randint(0, 256, (count,), dtype=torch.uint8, device=self.device)
-        wide = torch.float64 if dtype == "f64" else torch.float32
+        wide = torch.float64 if dtype in ("f64", "c64") else torch.float32
         values = self.fills[fill](torch.randn(count, dtype=wide, device=self.device))
         # torch has few ops for unsigned integers of more than 8 bits
         unsigned = dtype in ("u16", "u32", "u64")

@@ -78,7 +78,7 @@ class Model(torch.nn.Module):
             linear, gate = F.linear(F.rms_norm(x, (c.width,), w("mlp_norm"), EPS), w("up")).chunk(2, -1)
             x = x + F.linear(linear * F.silu(gate), w("down"))
         logits = F.linear(F.rms_norm(x, (c.width,), self.value("norm"), EPS), self.value("embedding"))
-        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.view(-1))
+        return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +170,12 @@ class Peer:
         return float(self.last)
 
 
+def show(r: Result, flops: int) -> None:
+    print(f"{r.name:14} {r.milliseconds:9.2f} ms {r.rate:11,.0f} tokens/s {r.rate * flops / 1e12:7.1f} TFLOP/s"
+          f" host {r.host_microseconds:9.1f} us memory {r.gibibytes:6.2f} GiB"
+          f" losses {' '.join([f'{loss:.4f}' for loss in r.losses])}", flush=True)  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.training", description=__doc__.partition("\n")[0])
     parser.add_argument("--size", choices=SIZES, default="small")
@@ -181,21 +187,19 @@ def main() -> int:
     size = SIZES[args.size]
     schedule = dataclasses.replace(size.schedule, batch=args.batch or size.schedule.batch)
     text = np.random.default_rng(0).integers(0, size.config.vocabulary, 1_000_000)
+    print(f"{torch.cuda.get_device_name()}, {args.size}: {size.config.parameters():,} parameters, "
+          f"{schedule.batch} x {schedule.length} tokens a step", flush=True)  # fmt: skip
+    flops = size.config.flops(schedule.length)
     result, values = ours(size.config, size.dtype, schedule, text, args.steps)
     results = [result]
+    show(result, flops)
     for kind in args.peers.split():
         torch.cuda.empty_cache()
         before = used_bytes()
         peer = Peer(size.config, values, schedule, text, kind == "compile")
         results.append(measure(f"torch {kind}", peer.step, peer.loss, schedule.tokens, args.steps, before))
+        show(results[-1], flops)
         del peer
-    flops = size.config.flops(schedule.length)
-    print(f"{torch.cuda.get_device_name()}, {args.size}: {size.config.parameters():,} parameters, "
-          f"{schedule.batch} x {schedule.length} tokens a step")  # fmt: skip
-    for r in results:
-        print(f"{r.name:14} {r.milliseconds:9.2f} ms {r.rate:11,.0f} tokens/s {r.rate * flops / 1e12:7.1f} TFLOP/s"
-              f" host {r.host_microseconds:9.1f} us memory {r.gibibytes:6.2f} GiB"
-              f" losses {' '.join(f'{loss:.4f}' for loss in r.losses)}")  # fmt: skip
     if args.json:
         document = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "size": args.size}
         args.json.write_text(json.dumps(document | {"results": [dataclasses.asdict(r) for r in results]}, indent=1))

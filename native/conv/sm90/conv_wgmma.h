@@ -124,7 +124,7 @@ bool has_image_windows(const TapSums& p) {
     return has_images && elements * static_cast<int64_t>(sizeof(E)) >= kLeastImageBytes;
 }
 
-// Columns of the tiles and slices of K by a model of the time, in nanoseconds on a chip of kReferenceSms multiprocessors.
+// Columns of the tiles and slices of K by a model of the time, in nanoseconds on a chip of kReferenceSms SMs.
 struct WgmmaTiles {
     int columns = 128;
     int64_t slices = 1;

@@ -34,8 +34,9 @@ struct Grid {
     bool overlaps = false;  // starts before the kernel in front of it has ended: see core/intrinsics/dependent_launch.cuh
 };
 
-// Shared memory of a block in bytes, static and dynamic together. Beyond kDefaultSharedBytes a kernel has to opt in.
-constexpr unsigned kDefaultSharedBytes = 48 << 10;
+// Shared memory of a block in bytes, static and dynamic together. Beyond kDefaultSharedBytes a kernel has to opt in. A launch
+// opts in above kSmallSharedBytes of dynamic memory, since only the compiler knows the static memory, here at most 32 KiB.
+constexpr unsigned kDefaultSharedBytes = 48 << 10, kSmallSharedBytes = 16 << 10;
 inline int64_t max_shared_bytes(int arch) {
     const bool is_large = arch == 80 || arch == 87, is_largest = arch >= 90 && arch < 120;
     return (is_largest ? 227 : is_large ? 163 : 99) << 10;
@@ -63,7 +64,7 @@ inline Status launch_with(const Launch& launch, const Grid& grid, const void* ke
         attribute.val.programmaticStreamSerializationAllowed = 1;
     }
     const bool clean = no_pending_error();
-    if (grid.shared > kDefaultSharedBytes)
+    if (grid.shared > kSmallSharedBytes)
         BK_TRY(
             from_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)),
                       clean, "cudaFuncSetAttribute"));

@@ -106,9 +106,6 @@ StagedGrid StagedGrid::of(const SliceGroups& groups, int arrays) {
     const int64_t staged = use_two ? staged_of_two : staged_in(max_shared_bytes(arch));
     grid.staged = static_cast<int>(staged);
     grid.shared = static_cast<unsigned>(staged * each + table);
-    // The kernel's static shared memory may exceed the limit without opt-in; a launch opts in above kDefaultSharedBytes.
-    if (grid.shared <= kDefaultSharedBytes && grid.shared + kReservedBytes > kDefaultSharedBytes)
-        grid.shared = kDefaultSharedBytes + kVectorBytes;
     if (table > kMaxTable || (slots - staged) * each > kMaxReread) grid.threads = 0;
     return grid;
 }
