@@ -33,7 +33,7 @@ def numbers_of(arrays: Arrays, ids: Any) -> Any:
 
 
 def offsets_of(arrays: Arrays, ids: Any, max_documents: int | None) -> Any:
-    """Where documents begin and the last one ends: i32 (max_documents + 1,)."""
+    """Offsets at which documents begin and the last one ends: i32 (max_documents + 1,)."""
     total = math.prod(tuple(ids.shape))
     most = total if max_documents is None else as_integer("max_documents", max_documents, 1, INT32_MAX)
     numbers = numbers_of(arrays, ids)
@@ -47,7 +47,7 @@ def offsets_of(arrays: Arrays, ids: Any, max_documents: int | None) -> Any:
 
 
 def is_same(arrays: Arrays, ids: Any) -> Any:
-    """Which pairs of positions are of one document: (..., 1, length, length)."""
+    """A mask of the pairs of positions in one document: (..., 1, length, length)."""
     *batch, length = ids.shape
     numbers = numbers_of(arrays, ids)
     queries, keys = (arrays.reshaped(numbers, (*batch, 1, *pair)) for pair in ((length, 1), (1, length)))

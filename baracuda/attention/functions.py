@@ -165,7 +165,7 @@ def flash_attn_varlen_backward(
 
 @naming("document_offsets")
 def document_offsets(ids: Any, max_documents: int | None = None) -> Any:
-    """Where packed documents begin, and where the last one ends, as flash_attn_varlen takes it: i32
+    """Offsets at which packed documents begin, and the last one ends, as flash_attn_varlen takes it: i32
     (max_documents + 1,), of rows of all batches. ids is (..., length), of integers; a document is a run of equal ids
     along its last axis.
 

@@ -105,7 +105,7 @@ def _metadata(trainer: Trainer, tokenizer: Tokenizer, losses: list[float]) -> di
 
 
 def _states(trainer: Trainer) -> Iterator[tuple[Part, dict[str, Any]]]:
-    """What is updated, and the state of its optimiser."""
+    """Updated parameters, and the state of their optimiser."""
     for optimizer, parts in trainer.optimizers:
         yield from zip(parts, optimizer.state.values())
 

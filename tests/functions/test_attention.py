@@ -202,7 +202,7 @@ def test_document_offsets_of_few_rows():
 @pytest.mark.parametrize("most", [None, 9, 26])
 @pytest.mark.parametrize("name", RULES)
 def test_documents(name, most):
-    """By a mask and by offsets, each with its own causal corner; and the gradients."""
+    """Documents by a mask and by offsets, each with its own causal corner; and the gradients."""
     ids, options = documents(), {"enable_gqa": True, **RULES[name]}
     q, k, v, sinks, dy = normal(2, 4, 13, 16), normal(2, 2, 13, 16), normal(2, 2, 13, 8), normal(4), normal(2, 4, 13, 8)
     rules = rules_of(16, keep=same_document(ids), sinks=sinks, **RULES[name])

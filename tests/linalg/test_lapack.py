@@ -226,7 +226,7 @@ def bits(arrays):
 @pytest.mark.parametrize("n", [70, 260])
 @pytest.mark.parametrize("name", CALLS)
 def test_bits(name, n, dtype):
-    """Of a matrix alone, twice, and in a batch with members that are not finite, which give NaN."""
+    """The bits of a matrix alone, twice, and in a batch with members that are not finite, which give NaN."""
     a = positive(dtype, 4, n, n)
     a[1, n // 2, n // 3] = a[1, n // 3, n // 2] = np.nan
     a[2, n - 1, n - 1] = np.inf

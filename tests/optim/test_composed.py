@@ -103,7 +103,7 @@ def test_muon_of_batches_of_matrices():
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("adjust", ["original", "match_rms_adamw"])
 def test_muon_with_scalars_on_the_device(dtype, adjust):
-    """As by value, but for the rounding of the rate; gradients are cleared as they are used."""
+    """Steps equal those by value, but for the rounding of the rate; gradients are cleared as they are used."""
     rng = np.random.default_rng(5)
     kind, shapes = getattr(bk, dtype).numpy_dtype, [(24, 40), (40, 24)]
     first = [rng.standard_normal(shape).astype(kind) for shape in shapes]

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kBoxBytes = 64 * kSwizzleBytes;  // of 64 elements across k by 64 along it
 
-// What the producer reads. Axes are depth, height and width.
+// Operands of the producer. Axes are depth, height and width.
 struct ConvLoads {
     TensorMap image, matrix;
     FastDiv<uint32_t> windows[kTapAxes], taps[kTapAxes], chunks;

@@ -58,7 +58,7 @@ auto conv_wgmma_on(int arch) {
     return choose({BK_SM(90a, conv_sm90a<T>)}, arch).run;
 }
 
-// The same sums with positive steps of taps.
+// Sums with positive steps of taps.
 inline TapSums with_rising_taps(const TapSums& given, int64_t* first_weight) {
     TapSums p = given;
     *first_weight = 0;

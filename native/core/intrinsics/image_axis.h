@@ -14,7 +14,7 @@ struct ImageAxis {
     int64_t windows, first, step, reach;  // reach: from a window's first tap to its last
 };
 
-// What the driver can encode: an axis of a map of five axes.
+// Whether the driver can encode an axis of a map of five axes.
 inline bool fits_image_map(const ImageAxis& axis) {
     constexpr int64_t kLeastCorner = -16, kMostCorner = 15, kMostOffset = 31, kMostStep = 8;
     const int64_t last = axis.first + (axis.windows - 1) * axis.step + 1 - axis.extent;

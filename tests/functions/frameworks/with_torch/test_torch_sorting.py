@@ -47,7 +47,7 @@ def test_segments():
 
 
 def test_gradients_return_to_their_elements():
-    """Of both results: those of keys and values are the incoming ones, in the order from before."""
+    """Gradients of both results: those of keys and values are the incoming ones, in the order from before."""
     x = tensors()[1]
     keys, values = x[:3].requires_grad_(), x[3:6].requires_grad_()
     found = bt.sort_by_key(keys, values, axis=1)
