@@ -100,7 +100,7 @@ class AttentionCalls:
     def _of_documents(
         self, given: dict[str, Any], q: Any, k: Any, ids: Any, max_documents: int | None, tokens_first: bool
     ) -> PackedRows | None:
-        """The layout of packed rows; None if there are no ids, or a mask has them: that of `given` hides other documents
+        """The layout of packed rows; None without ids, or if a mask has them: that of `given` hides others
         then.
         """
         if ids is None:
