@@ -139,7 +139,7 @@ inline WgmmaTiles choose_wgmma_tiles(int64_t m, int64_t n, int64_t steps, bool i
     };
     WgmmaTiles best;
     double best_time = 0;
-    for (const Width& width : {Width{64, 400}, Width{128, 500}, Width{256, 750}}) {
+    for (const Width& width : {Width{64, 400}, Width{128, 500}, Width{256, 850}}) {
         if (width.columns == 64 && is_filter) continue;
         const int64_t tiles = ceil_div(m, kConvRows) * ceil_div<int64_t>(n, width.columns);
         const int64_t most = may_slice && tiles < kReferenceSms ? std::min(kMostSlices, steps / kLeastSteps) : 1;
