@@ -8,6 +8,7 @@
 #include "conv/core.h"
 #include "conv/depthwise/depthwise_filter.cuh"
 #include "conv/depthwise/depthwise_sums.cuh"
+#include "conv/epilogue.h"
 #include "conv/pointwise_wgmma.cuh"
 #include "conv/sm90/conv_wgmma.h"
 #include "conv/tap_sums.h"
@@ -26,24 +27,8 @@ using direct_t = std::conditional_t<std::is_same_v<T, tf32>, float, T>;
 // The epilogue of a direct kernel: d[channel, offset].
 template <class T>
 Epilogue<direct_t<T>> direct_epilogue(const ConvEpilogue<T>& given, matmul_element_t<T>* result, int64_t channel_stride) {
-    Epilogue<direct_t<T>> e{};
-    e.c = given.c;
-    e.d = result;
-    e.z = given.z;
-    e.alpha = given.alpha;
-    e.beta = given.beta;
-    e.activation = given.activation;
+    auto e = conv_epilogue<direct_t<T>>(given, result, channel_stride);
     e.row_bias = given.bias;
-    e.c_at = e.d_at = e.z_at = {channel_stride, 1, 0};
-    return e;
-}
-
-// The epilogue of results that begin `elements` further on.
-template <class T>
-Epilogue<T> offset_epilogue(Epilogue<T> e, int64_t elements) {
-    e.c = e.offset_by(e.c, elements);
-    e.d = e.offset_by(e.d, elements);
-    e.z = e.offset_by(e.z, elements);
     return e;
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "conv/epilogue.h"
 #include "conv/problem.h"
 #include "core/abi/launch.h"
 #include "gemm/sm90/matmul_wgmma.h"
@@ -50,15 +51,8 @@ Status multiply_pixels(const Launch& launch, int64_t m, int64_t n, int64_t k, co
         p.b = w;
         p.a_at = {k, 1, 0};
         p.b_at = w_is_k_major ? MatrixStrides{1, k, 0} : MatrixStrides{n, 1, 0};
-        p.epilogue.c = epilogue.c;
-        p.epilogue.d = d;
-        p.epilogue.z = epilogue.z;
+        p.epilogue = conv_epilogue<T>(epilogue, d, n);
         p.epilogue.bias = epilogue.bias;
-        p.epilogue.bias_type = BiasType::kElement;
-        p.epilogue.alpha = epilogue.alpha;
-        p.epilogue.beta = epilogue.beta;
-        p.epilogue.activation = epilogue.activation;
-        p.epilogue.c_at = p.epilogue.d_at = p.epilogue.z_at = {n, 1, 0};
         MatmulShape shape{m, n, k, 1, k_major_of(p), p.epilogue.has_steps()};
         const bool fits = m <= INT32_MAX && a_is_aligned(p) && b_is_aligned(p) &&
                           fits_tma<T>(p.a_at, p.a_at.row, p.a_at.column, m, k, 0, Grouped::kNot) &&

@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "conv/core.h"
+#include "conv/epilogue.h"
 #include "conv/tap_sums.h"
 #include "core/abi/arch.h"
 #include "core/abi/workspace.h"
@@ -254,21 +255,6 @@ size_t conv_wgmma_bytes(const ConvWgmma<T>& conv) {
     return carver.bytes();
 }
 
-template <class T>
-Epilogue<T> wgmma_epilogue(const ConvEpilogue<T>& given, matmul_element_t<T>* result, int64_t pitch) {
-    Epilogue<T> e{};
-    e.c = given.c;
-    e.d = result;
-    e.z = given.z;
-    e.bias = given.bias;
-    e.bias_type = BiasType::kElement;
-    e.alpha = given.alpha;
-    e.beta = given.beta;
-    e.activation = given.activation;
-    e.c_at = e.d_at = e.z_at = {pitch, 1, 0};
-    return e;
-}
-
 // Computes `result` from image and matrix; sets *is_done if the chip has the kernel and it suits.
 template <class T>
 Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection direction, const matmul_element_t<T>* image,
@@ -278,6 +264,11 @@ Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection dir
     if constexpr (kHasConvWgmma<T>) {
         const auto run = conv_wgmma_on<T>(device_arch());
         if (run == nullptr || !is_aligned(image, kVectorBytes) || !is_aligned(matrix, kVectorBytes)) return Status::kOk;
+        const auto epilogue_of = [&](int64_t pitch) {
+            Epilogue<T> e = conv_epilogue<T>(given, result, pitch);
+            e.bias = given.bias;
+            return e;
+        };
         ConvWgmma<T> conv = conv_wgmma_of<T>(s, direction, true);
         if (conv.is_valid() && conv.slices > 1 && !workspace_holds(launch, conv_wgmma_bytes(conv)))
             conv = conv_wgmma_of<T>(s, direction, false);
@@ -285,7 +276,7 @@ Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection dir
             *is_done = true;
             conv.image = image;
             conv.matrix = matrix;
-            return run(launch, conv, wgmma_epilogue(given, result, conv.pitch));
+            return run(launch, conv, epilogue_of(conv.pitch));
         }
         if (direction != ConvDirection::kBackwardData || !has_wgmma_phases<T>(s)) return Status::kOk;
         *is_done = true;
@@ -293,11 +284,7 @@ Status conv_by_wgmma(const Launch& launch, const ConvShape& s, ConvDirection dir
             ConvWgmma<T> own = wgmma_of_sums<T>(phase.sums, false, false);
             own.image = image;
             own.matrix = matrix + phase.weight;
-            Epilogue<T> e = wgmma_epilogue(given, result, own.pitch);
-            e.c = e.offset_by(e.c, phase.result);
-            e.d = e.offset_by(e.d, phase.result);
-            e.z = e.offset_by(e.z, phase.result);
-            return run(launch, own, e);
+            return run(launch, own, offset_epilogue(epilogue_of(own.pitch), phase.result));
         });
     }
     return Status::kOk;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "conv/epilogue.h"
 #include "conv/sm90/conv_wgmma.h"
 #include "conv/tiled/conv_gemm.h"
 #include "conv/tiled/conv_kernel.cuh"
@@ -86,19 +87,11 @@ ConvStore<T> conv_store(const ConvGemm<T>& p, const ConvEpilogue<T>& epilogue, m
     ConvStore<T> to;
     to.along_rows = p.column_stride != 1;
     Epilogue<T>& e = to.e;
-    e = {};
-    e.c = epilogue.c;
-    e.d = result;
-    e.z = epilogue.z;
-    e.alpha = epilogue.alpha;
-    e.beta = epilogue.beta;
-    e.bias_type = BiasType::kElement;
-    e.activation = epilogue.activation;
+    e = conv_epilogue<T>(epilogue, result, to.along_rows ? p.column_stride : 1);
     if (to.along_rows)
         e.row_bias = epilogue.bias;
     else
         e.bias = epilogue.bias;
-    e.c_at = e.d_at = e.z_at = {to.along_rows ? p.column_stride : 1, 1, 0};
     const auto in_pairs = [](const E* data) { return data == nullptr || is_aligned(data, 2 * sizeof(E)); };
     to.in_pairs = in_pairs(e.c) && in_pairs(e.d) && in_pairs(e.z) && p.result.steps_by(2) && p.result.stride[4] % 2 == 0 &&
                   p.result_group % 2 == 0 && p.channels % 2 == 0;
