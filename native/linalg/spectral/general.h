@@ -104,13 +104,7 @@ struct GeneralJob {
 private:
     // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
     BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
-        const R most = load(team, p, item);
-        if (!is_finite(most)) return R(0);
-        const R scale = inverse_power(most);
-        for_columns(team, 0, n,
-                    [&](int j) { for_lanes(team, 0, n, [&](int i) { p.t[i + j * p.pitch] = p.t[i + j * p.pitch] * scale; }); });
-        team.sync();
-        return scale;
+        return scale_columns(team, p.t, p.pitch, n, n, load(team, p, item));
     }
     // Right vectors in p.q and left ones in the memory of p.x. False, with the matrix as it was, if LAPACK is not used or did
     // not converge.

@@ -114,15 +114,7 @@ struct SingularJob {
 private:
     // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
     BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
-        const int rows = shape.rows(), n = shape.columns();
-        const R most = load(team, p, item);
-        if (!is_finite(most)) return R(0);
-        const R scale = inverse_power(most);
-        for_columns(team, 0, n, [&](int j) {
-            for_lanes(team, 0, rows, [&](int i) { p.longs[i + j * p.long_pitch] = p.longs[i + j * p.long_pitch] * scale; });
-        });
-        team.sync();
-        return scale;
+        return scale_columns(team, p.longs, p.long_pitch, shape.rows(), shape.columns(), load(team, p, item));
     }
     // False, with the matrix as it was, if LAPACK is not used or did not converge.
     BK_LINALG bool decompose_by_lapack([[maybe_unused]] const MatrixTeam& team, [[maybe_unused]] const Parts& p,

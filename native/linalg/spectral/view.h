@@ -40,6 +40,18 @@ BK_LINALG void for_elements(const MatrixTeam& team, const Strides& by, int rows,
     }
 }
 
+// Multiplies columns `pitch` elements apart by a power of two that brings `most`, their largest part, near 1. Returns it, or 0
+// if `most` is not finite.
+template <class R, class E, class Pitch>
+BK_LINALG R scale_columns(const MatrixTeam& team, E* a, Pitch pitch, int rows, int columns, R most) {
+    if (!is_finite(most)) return R(0);
+    const R scale = inverse_power(most);
+    for_columns(team, 0, columns,
+                [&](int j) { for_lanes(team, 0, rows, [&](int i) { a[i + j * pitch] = a[i + j * pitch] * scale; }); });
+    team.sync();
+    return scale;
+}
+
 // Every element of matrix `item` becomes `value`.
 template <class E>
 BK_LINALG_STEP void fill_matrix(const MatrixTeam& team, const View<E>& view, int64_t item, int rows, int columns, E value) {
