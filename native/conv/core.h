@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the cores of convolution compute, on each target: conv*.cu and conv*_cpu.cpp define these functions.
+// Functions of the cores of convolution on each target: conv*.cu and conv*_cpu.cpp define them.
 //
 // T is float, double, f16 or bf16, and on a GPU tf32 too; sums are of f32 (f64 for f64), rounded once. A problem has
 // results (ConvShape::is_empty), but may sum nothing, for want of channels or images: then the sum is 0. All are

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each target defines: a pass, and the transforms that passes cannot do. R is the real type, float or double; x and y
+// Functions of each target: a pass, and the transforms that passes cannot do. R is the real type, float or double; x and y
 // are arrays of what the forms of the pass say.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the steps of all optimisers have in common: scalars by value or from the device, the multiplier of gradients, and
+// Parts that the steps of all optimisers share: scalars by value or from the device, the multiplier of gradients, and
 // whether the step is skipped.
 #pragma once
 

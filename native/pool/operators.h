@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a window reduces to: its maximum with its position, its average, or its p-norm. One text for both targets.
+// Reductions of a window: its maximum with its position, its average, or its p-norm. One text for both targets.
 //
 // An operator has Lane, the accumulator of one window, and
 //   start(), add(lane, x, t)   of no cell; with the cell x, the t-th of the window in row-major order

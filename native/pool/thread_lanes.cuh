@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU thread of pooling works on: one position, a window or a cell, of V channels, so that its geometry is
+// Work of a GPU thread of pooling: one position, a window or a cell, of V channels, so that its geometry is
 // computed once for all of them. The channels are adjacent in memory and move as a vector (channels-last), with adjacent
 // threads on adjacent channels; or they are V planes, with adjacent threads on adjacent positions.
 #pragma once

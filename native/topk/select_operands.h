@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops that select along an axis share: checks, and the input, whose extent along the axis is a 64-bit number.
+// Checks of ops that select along an axis, and their input, whose extent along the axis is a 64-bit number.
 #pragma once
 
 #include <algorithm>

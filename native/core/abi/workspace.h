@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same code measures and carves a workspace: with a null base the Carver only counts.
+// A Carver measures and carves a workspace by one text: with a null base it only counts.
 #pragma once
 
 #include <algorithm>

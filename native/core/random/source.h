@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the numbers of a call come from: a seed and an offset by value, or a state in device memory.
+// Sources of the numbers of a call: a seed and an offset by value, or a state in device memory.
 //
 // Element i takes number offset + i of the seed's stream (core/random/philox.h): one word, or two for 64-bit results.
 // With a state {seed, block} the seed is the state's, and numbers count from its block, so that replays of a CUDA graph

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shares a scale and a zero point: a channel, a token (a row) or a group (a run within a row). All are the middle axis of
+// Scopes of a scale and a zero point: a channel, a token (a row) or a group (a run within a row). All are the middle axis of
 // x viewed as [outer, scales, inner].
 #pragma once
 

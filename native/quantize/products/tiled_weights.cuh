@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tiled product reads of each format. A form has
+// Bytes that the tiled product reads of each format. A form has
 //
 //   kBlock, kBlockBytes     values and bytes that belong together; kAlign, their alignment in bytes
 //   kGroup, kHasOffset      values with one scale; whether there are offsets

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tokens of a chunk need of each other, before any state is known: sums of gates, inverse lengths of q and k, the
+// Quantities between the tokens of a chunk, before any state is known: sums of gates, inverse lengths of q and k, the
 // matrices of pairs and the inverse of the triangular system. Chunks are independent.
 #pragma once
 
