@@ -86,11 +86,11 @@ BK_DEVICE void store_warp_transpose(T* first, int slot, const Vec<T, N>& y) {
     __syncwarp();
 }
 
-// `width` lanes share the row.
-template <int N, bool kWhole, class T>
+// `width` lanes share the row. Threads take U vectors of it; if U is 1 they are never dense, and no transpose is compiled.
+template <int N, int U, bool kWhole, class T>
 BK_DEVICE void store_items(T* row, int64_t step, int64_t index, int valid, bool is_dense, [[maybe_unused]] int lane_in_row,
                            [[maybe_unused]] int width, const Vec<T, N>& y) {
-    if constexpr (kWhole && sizeof(Vec<T, N>) > kVectorBytes) {
+    if constexpr (U > 1 && kWhole && sizeof(Vec<T, N>) > kVectorBytes) {
         if (is_dense && width == 32) {
             const int64_t begin = index - lane_in_row * N;
             T* const first = step < 0 ? row - (begin + 32 * N - 1) : row + begin;
@@ -218,8 +218,8 @@ BK_DEVICE void write_results(const S& scan, const Outputs<Out...>& out, const in
             put(y, i, scan.value(index + i, last, through, widen_lane(get<I>(x), i)...));
             last = through;
         }
-        (store_items<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], index, valid, is_dense, lane_in_row, grid.width,
-                                get<O>(y)),
+        (store_items<N, U, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], index, valid, is_dense, lane_in_row, grid.width,
+                                   get<O>(y)),
          ...);
     }
 }
