@@ -27,7 +27,7 @@ constexpr bool kHasRare<Fn, std::enable_if_t<Fn::has_rare>> = true;
 
 template <class Fn>
 struct UniformSegment {
-    const Fn& fn;
+    std::conditional_t<sizeof(Fn) <= 64, const Fn, const Fn&> fn;
     static constexpr int64_t count = INT64_MAX;
     static constexpr bool has_rare = kHasRare<Fn>;
     template <class... C>

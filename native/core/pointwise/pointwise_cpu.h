@@ -62,8 +62,11 @@ BK_HD void compute_block(const Segment& segment, int64_t k, const Pack<Out*...>&
             return;
         }
     }
+    // Stores of bytes may alias the functor, but for a copy, whose parameters then stay in registers.
+    constexpr bool kHasBytes = (... || (sizeof(Out) == 1));
+    const std::conditional_t<kHasBytes, Segment, const Segment&> own = segment;
     BK_VECTOR_LOOP
-    for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, segment(k + lane, widen(get<I>(in)[lane])...));
+    for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, own(k + lane, widen(get<I>(in)[lane])...));
 }
 
 // Loads `count` elements and pads the block with the first one. Filling it whole and then copying is faster than a

@@ -36,11 +36,14 @@ BK_HD Rule rule_for(int32_t q_min, int32_t q_max, bool adds_first) {
     return {within(q_min), within(q_max), adds_first};
 }
 
+// a if the mask is -1, b if it is 0.
+BK_HD int32_t masked(int32_t mask, int32_t a, int32_t b) { return (a & mask) | (b & ~mask); }
+
 // a - b within the range of int32_t.
 BK_HD int32_t difference(int32_t a, int32_t b) {
     const int32_t wrapped = static_cast<int32_t>(static_cast<uint32_t>(a) - static_cast<uint32_t>(b));
-    const bool overflows = ((a ^ b) & (a ^ wrapped)) < 0;
-    return overflows ? (a < 0 ? INT32_MIN : INT32_MAX) : wrapped;
+    const int32_t overflows = ((a ^ b) & (a ^ wrapped)) >> 31, end = (a >> 31) ^ INT32_MAX;
+    return masked(overflows, end, wrapped);
 }
 
 // x rounded to the nearest integer, ties to even, within the range of int32_t; NaN gives 0.
@@ -60,13 +63,16 @@ struct Affine {
     int32_t q_min, q_max;
     bool adds_first;
 
+    // -1 under the second rule, else 0: integers are chosen by masks, since vector loops must not branch.
+    BK_HD static int32_t mask_of(bool adds_first) { return -static_cast<int32_t>(adds_first); }
+
     BK_HD Affine(const Rule& rule, C scale_of, int32_t zero_of)
         : scale(scale_of),
           inverse(math::either(
               rule.adds_first, [] { return C(0); }, [&] { return C(1) / scale_of; })),
           zero(zero_of),
-          low(rule.adds_first ? rule.q_min : difference(rule.q_min, zero_of)),
-          high(rule.adds_first ? rule.q_max : difference(rule.q_max, zero_of)),
+          low(masked(mask_of(rule.adds_first), rule.q_min, difference(rule.q_min, zero_of))),
+          high(masked(mask_of(rule.adds_first), rule.q_max, difference(rule.q_max, zero_of))),
           q_min(rule.q_min),
           q_max(rule.q_max),
           adds_first(rule.adds_first) {}
@@ -83,7 +89,7 @@ struct Affine {
     BK_HD int32_t code(C x) const {
         const C steps = quotient(x), number = math::select(math::isnan(steps), C(0), steps);
         const int32_t q = round_to_int(math::select(adds_first, number + static_cast<C>(zero), number));
-        return within(within(q, low, high) + (adds_first ? 0 : zero), q_min, q_max);
+        return within(within(q, low, high) + (zero & ~mask_of(adds_first)), q_min, q_max);
     }
     // The nearest number that has a code.
     BK_HD C nearest(C x) const { return scale * static_cast<C>(within(round_to_int(quotient(x)), low, high)); }
@@ -92,8 +98,9 @@ struct Affine {
     BK_HD bool passes(C x, const Rule& rule) const {
         const int32_t q = round_to_int(quotient(x));
         const int32_t lowest = difference(rule.q_min, zero), highest = difference(rule.q_max, zero);
-        const bool inside = (q > lowest) & (q < highest), at_end = (q == lowest) | (q == highest);
-        return inside | (at_end & !adds_first);
+        const int32_t inside = -static_cast<int32_t>((q >= lowest) & (q <= highest));
+        const int32_t at_end = -static_cast<int32_t>((q == lowest) | (q == highest));
+        return (inside & ~(at_end & mask_of(adds_first))) != 0;
     }
     BK_HD C over_scale(C dy) const {
         return math::either(
