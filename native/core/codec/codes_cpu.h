@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/codec/gguf_floats.h"
+#include "core/codec/gguf_iq.h"
 #include "core/codec/gguf_k.h"
 #include "core/codec/gguf_legacy.h"
 
@@ -32,8 +33,10 @@ BK_HD Bytes16 shifted_left(Bytes16 bytes, int count) {
     return reinterpret_cast<Bytes16>(reinterpret_cast<Words>(bytes) << static_cast<uint16_t>(count));
 }
 
+struct GatheredCodes {};
+
 template <class Format>
-struct Codes16 {
+struct Codes16 : GatheredCodes {
     static BK_HD Bytes16 read(const uint8_t* block, int e) {
         uint32_t words[4];
         for (int w = 0; w < 4; ++w) words[w] = Format::codes4(block, e + 4 * w);
@@ -130,6 +133,30 @@ struct Codes16<Q6K> {
     static BK_HD Bytes16 read(const uint8_t* block, int e) {
         const Bytes16 low = shifted_right(load_bytes(block + e / 128 * 64 + e % 64), e % 128 / 64 * 4) & 15;
         return (low | shifted_left(twobits16(block + 128, e), 4)) - 32;
+    }
+};
+
+BK_HD Bytes16 iq4_16(Bytes16 nibbles) {
+    Bytes16 table;
+    memcpy(&table, kIq4Words, sizeof(table));
+#if defined(__clang__)  // whose shuffles have constant indices
+    Bytes16 codes;
+    for (int i = 0; i < 16; ++i) codes[i] = table[nibbles[i]];
+    return codes;
+#else
+    return __builtin_shuffle(table, nibbles);
+#endif
+}
+
+template <>
+struct Codes16<Iq4Nl> {
+    static BK_HD Bytes16 read(const uint8_t* block, int e) { return iq4_16(nibbles16_of_32(block + 2, e)); }
+};
+
+template <>
+struct Codes16<Iq4Xs> {
+    static BK_HD Bytes16 read(const uint8_t* block, int e) {
+        return iq4_16(nibbles16_of_32(block + 8 + e / 32 * 16, e % 32));
     }
 };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with MX weights on the CPU: by tiles of eight rows for few rows of x, else by the blocked GEMM, which decodes
-// weights as it packs them. Codes are looked up in a table of their values.
+// Products with MX weights on the CPU, by tiles of rows that decode weights as they multiply. Codes are looked up in a table
+// of their values.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
-#include "gemm/cpu/matmul_decode_cpu.h"
 #include "quantize/products/dispatches_cpu.h"
 #include "quantize/products/mx_matmul.h"
 
@@ -67,30 +66,9 @@ struct MxRowTiles {
     }
 };
 
-// Operands of the blocked GEMM.
-struct MxReads {
-    static constexpr Packing kPacking = Packing::kF32;
-    const MxRows* rows;
-    int64_t m, n, k;
-
-    BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const {
-        copy_floats(row_of(rows->x, i * rows->x_row, rows->dtype), first, rows->x_step, rows->dtype, depth, to);
-    }
-    // `first` and `depth` are multiples of 8.
-    BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const { rows->read(j, first, depth, to); }
-    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
-        for (int64_t l = 0; l < columns; ++l)
-            store_float(rows->y, i * n + j + l, rows->dtype,
-                        sums[l] + (rows->bias == nullptr ? 0.f : load_float(rows->bias, j + l, rows->dtype)));
-    }
-    ScratchRows scratch_rows() const { return {static_cast<char*>(rows->y), n * bytes_of(rows->dtype), 0}; }
-};
-
 template <class T>
 Status mx_product(const Launch&, const MxProduct& p) {
-    const MxRows rows(p);
-    if (p.m > kSkinny && !p.is_invariant()) return multiply_read(Launch{}, MxReads{&rows, p.m, p.n, p.k}, true);
-    return multiply_row_tiles<MxRowTiles>(rows);
+    return multiply_row_tiles<MxRowTiles>(MxRows(p));
 }
 
 }  // namespace bk
