@@ -263,7 +263,7 @@ struct Dequantize8BitBlocks {
     }
 };
 
-// y[m, r] = sum over c of w[r, c] x[m, c] + bias[r]: launches of at most eight vectors.
+// y[m, r] = sum over c of w[r, c] x[m, c] + bias[r].
 template <class T>
 struct Gemv4Bit {
     int32_t m, n, k, block_size, book;
@@ -283,20 +283,7 @@ struct Gemv4Bit {
         if (k > 0) BK_TRY(check_maxima(absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset));
         const BlockMaxima maxima{absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset};
         const FourBitWeights w{FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), n, k, block_size, codes, maxima};
-        for (int64_t first = 0; first < m; first += 8) {
-            const int64_t count = m - first < 8 ? m - first : 8;
-            BK_TRY(run_vectors(launch, w, count, x + first * k, bias, y + first * n));
-        }
-        return Status::kOk;
-    }
-
-private:
-    static Status run_vectors(const Launch& launch, const FourBitWeights& w, int64_t count, const T* x, const T* bias, T* y) {
-        constexpr FourBitLayout kLayout = FourBitLayout::kColumns;
-        if (count <= 1) return four_bit_gemv<1, kLayout>(launch, w, count, x, y, bias);
-        if (count <= 2) return four_bit_gemv<2, kLayout>(launch, w, count, x, y, bias);
-        if (count <= 4) return four_bit_gemv<4, kLayout>(launch, w, count, x, y, bias);
-        return four_bit_gemv<8, kLayout>(launch, w, count, x, y, bias);
+        return four_bit_product<FourBitLayout::kColumns>(launch, w, m, x, y, bias);
     }
 };
 

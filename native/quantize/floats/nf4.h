@@ -50,7 +50,7 @@ template <class T, int kVectors>
 struct Nf4Gemv : Nf4Shape {
     static constexpr int32_t vectors() { return kVectors; }
     Status run(const uint8_t* w_packed, const float* absmax, const T* y, T* out, const Launch& launch) const {
-        return four_bit_gemv<kVectors, FourBitLayout::kRowPairs>(launch, weights(w_packed, absmax), kVectors, y, out);
+        return four_bit_product<FourBitLayout::kRowPairs>(launch, weights(w_packed, absmax), kVectors, y, out);
     }
 };
 

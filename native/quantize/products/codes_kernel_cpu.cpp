@@ -40,7 +40,58 @@ void expand_baseline(const CodesRow& row, bool has_offset, int64_t count, float*
     for (int64_t k = 0; k < count; ++k) values[k] += row.offsets[k / 16];
 }
 
+constexpr bool is_pair(Nibbles order) { return order == Nibbles::kLowFirst || order == Nibbles::kHighFirst; }
+
+void expand_nibbles_baseline(const uint8_t* bytes, Nibbles order, int64_t first, int64_t count, const float (&table)[16],
+                                float scale, float* values) {
+    const int even = order == Nibbles::kHighFirst || order == Nibbles::kHigh ? 4 : 0, odd = is_pair(order) ? 4 - even : even;
+    const int64_t step = is_pair(order) ? 2 : 1;
+    for (int64_t i = first; i < count; i += step) {
+        const uint8_t byte = bytes[i / step];
+        values[i] = table[byte >> even & 15] * scale;
+        if (step == 2) values[i + 1] = table[byte >> odd & 15] * scale;
+    }
+}
+
 #if BK_ISA_DISPATCH
+// Sixteen nibbles as bytes, of which the low four bits count.
+BK_FOR_AVX2 inline __m128i nibbles16(const uint8_t* bytes, Nibbles order, int64_t first) {
+    if (!is_pair(order)) {
+        const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + first));
+        return order == Nibbles::kLow ? loaded : _mm_srli_epi16(loaded, 4);
+    }
+    const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes + first / 2)), high = _mm_srli_epi16(low, 4);
+    return order == Nibbles::kLowFirst ? _mm_unpacklo_epi8(low, high) : _mm_unpacklo_epi8(high, low);
+}
+
+BK_FOR_AVX512 int64_t expand_nibbles_avx512(const uint8_t* bytes, Nibbles order, int64_t count, const float (&table)[16],
+                                            float scale, float* values) {
+    const __m512 entries = _mm512_mul_ps(_mm512_loadu_ps(table), _mm512_set1_ps(scale));
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m512i at = _mm512_maskz_cvtepu8_epi32(0xffff, nibbles16(bytes, order, i));
+        _mm512_storeu_ps(values + i, _mm512_maskz_permutexvar_ps(0xffff, at, entries));
+    }
+    return i;
+}
+
+BK_FOR_AVX2 int64_t expand_nibbles_avx2(const uint8_t* bytes, Nibbles order, int64_t count, const float (&table)[16],
+                                        float scale, float* values) {
+    const __m256 low = _mm256_mul_ps(_mm256_loadu_ps(table), _mm256_set1_ps(scale)),
+                 high = _mm256_mul_ps(_mm256_loadu_ps(table + 8), _mm256_set1_ps(scale));
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        const __m128i codes = nibbles16(bytes, order, i);
+        for (int half = 0; half < 2; ++half) {
+            const __m256i at = _mm256_cvtepu8_epi32(half == 0 ? codes : _mm_srli_si128(codes, 8));
+            const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
+            _mm256_storeu_ps(values + i + 8 * half, _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at),
+                                                                     _mm256_permutevar8x32_ps(high, at), is_high));
+        }
+    }
+    return i;
+}
+
 // 128 + code is unsigned, as vpdpbusd wants one operand; x.quads takes 128 times the other off again.
 BK_FOR_AVX512_DOT void dot_vnni(const CodesRow& w, const float* factors, const QuantizedRow& x, int64_t count,
                                 float (&lanes)[kDotLanes]) {
@@ -93,6 +144,17 @@ void dot_codes(const CodesRow& w, const float* factors, const QuantizedRow& x, i
     if (isa() >= Isa::kAvx2) return dot_avx2(w, factors, x, count, lanes);
 #endif
     dot_baseline(w, factors, x, count, lanes);
+}
+
+void expand_nibbles(const uint8_t* bytes, Nibbles order, int64_t count, const float (&table)[16], float scale, float* values) {
+    int64_t first = 0;
+#if BK_ISA_DISPATCH
+    if (isa() == Isa::kAvx512)
+        first = expand_nibbles_avx512(bytes, order, count, table, scale, values);
+    else if (isa() == Isa::kAvx2)
+        first = expand_nibbles_avx2(bytes, order, count, table, scale, values);
+#endif
+    expand_nibbles_baseline(bytes, order, first, count, table, scale, values);
 }
 
 void expand_codes(const CodesRow& row, bool has_offset, int64_t count, float* values) {

@@ -21,6 +21,12 @@ struct CodesRow {
 // values[k] = scale code + offset, product and sum rounded each; `count` is a multiple of 16.
 void expand_codes(const CodesRow& row, bool has_offset, int64_t count, float* values);
 
+// The nibbles of bytes, in order: both of each byte, or one.
+enum class Nibbles { kLowFirst, kHighFirst, kLow, kHigh };
+
+// values[i] = table[nibble i] scale, rounded once; `count` is even if bytes have two.
+void expand_nibbles(const uint8_t* bytes, Nibbles order, int64_t count, const float (&table)[16], float scale, float* values);
+
 // Part of a row of q8_1 activations: codes, and for each 16 the scale and the sum that an offset multiplies.
 struct QuantizedRow {
     alignas(64) int8_t codes[kCodesK];

@@ -135,8 +135,7 @@ template <template <int> class Rows>
 Status multiply_row_tiles(const BlockProduct& p) {
     const bool has_dispatches = p.dispatches.experts > 0;
     const int64_t tiles = ceil_div<int64_t>(p.n, kTileRows), items = tiles * (has_dispatches ? 1 : ceil_div(p.m, kSharing));
-    const int64_t tile_bytes = kTileRows * (Rows<16>::row_bytes(p) + 1);
-    split_chunks(items, std::max(grain_for(tile_bytes), ceil_div(items, 16 * thread_count())), [&](int64_t begin, int64_t end) {
+    split_chunks(items, std::max(grain_for(kTileRows * (p.k + 1)), ceil_div(items, 16 * thread_count())), [&](int64_t begin, int64_t end) {
         for (int64_t item = begin; item < end; ++item) {
             const int64_t j = item % tiles * kTileRows, count = std::min<int64_t>(p.n - j, kTileRows);
             if (has_dispatches)

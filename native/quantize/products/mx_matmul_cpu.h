@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "quantize/products/codes_kernel_cpu.h"
 #include "quantize/products/dispatches_cpu.h"
 #include "quantize/products/mx_matmul.h"
 
@@ -13,7 +14,7 @@ namespace bk {
 
 // Rows of codes as values: element times scale, rounded as dequantize_mx does.
 struct MxRows : MxProduct {
-    float element[256], nvfp4_scale[256];
+    float element[256], nibble[16], nvfp4_scale[256];
 
     explicit MxRows(const MxProduct& p) : MxProduct(p) {
         const codec::MxElements elements = codec::MxElements::of(format_of_codes);
@@ -23,6 +24,7 @@ struct MxRows : MxProduct {
             element[code] = elements.decode(code);
             nvfp4_scale[code] = math::product(scale.decode(code), whole);
         }
+        std::copy_n(element, 16, nibble);
     }
 
     float scale_at(int64_t row, int64_t block) const {
@@ -38,12 +40,10 @@ struct MxRows : MxProduct {
         for (int64_t k = 0; k < count;) {
             const int64_t at = first + k, length = std::min(count - k, block - at % block);
             const float scale = scale_at(row, at / block);
-            if (bits == 4)
-                for (int64_t i = 0; i < length; i += 2, ++bytes) {
-                    to[k + i] = element[*bytes & 15] * scale;
-                    to[k + i + 1] = element[*bytes >> 4] * scale;
-                }
-            else if (bits == 8)
+            if (bits == 4) {
+                expand_nibbles(bytes, Nibbles::kLowFirst, length, nibble, scale, to + k);
+                bytes += length / 2;
+            } else if (bits == 8)
                 for (int64_t i = 0; i < length; ++i, ++bytes) to[k + i] = element[*bytes] * scale;
             else
                 for (int64_t i = 0; i < length; i += 4, bytes += 3) {
