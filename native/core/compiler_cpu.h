@@ -29,9 +29,6 @@
 #define BK_CHUNK_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Lambdas in vector code are always inlined.
-#define BK_INLINED __attribute__((always_inline))
-
 // BK_FUSED on a function and BK_FUSE_PRODUCTS at the start of its block let x * y + z contract to an FMA. GCC needs the
 // first, clang the second.
 #if defined(__clang__)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "ssm/conv_problem.h"
 
@@ -15,7 +16,7 @@ template <class T>
 constexpr int kConvLanes = kVectorLanes<T>;
 #else
 template <class T>
-constexpr int kConvLanes = 16;
+constexpr int kConvLanes = 32;
 #endif
 constexpr int kConvRun = 8;
 
@@ -61,10 +62,13 @@ struct ConvTiles {
         const int64_t t1 = t0 + token_tile < tokens ? t0 + token_tile : tokens;
         const int64_t c1 = c0 + channel_tile < channels ? c0 + channel_tile : channels;
         const int64_t runs = (t1 - t0 + token_run - 1) / token_run, columns = (c1 - c0 + channel_run - 1) / channel_run;
-        for (int64_t i = rank; i < runs * columns; i += size) {
-            const int64_t run = is_channel_first ? i / columns : i % runs, column = is_channel_first ? i % columns : i / runs;
-            const int64_t token = t0 + run * token_run;
-            body(row, token, token + token_run < t1 ? token + token_run : t1, c0 + column * channel_run);
+        const int64_t inner = is_channel_first ? columns : runs;
+        int64_t first = rank / inner, second = rank % inner;  // of the outer and of the inner axis
+        while (first * inner + second < runs * columns) {
+            const int64_t token = t0 + (is_channel_first ? first : second) * token_run;
+            body(row, token, token + token_run < t1 ? token + token_run : t1,
+                 c0 + (is_channel_first ? second : first) * channel_run);
+            for (second += size; second >= inner; second -= inner) ++first;
         }
     }
     static ConvTiles of(int64_t tokens, int64_t channels, int64_t token_run, int64_t channel_run, bool is_channel_first) {
@@ -85,14 +89,16 @@ struct ConvForward {
     ConvTiles tiles;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        tiles.each(team.rank, team.size, item, [&](int64_t row, int64_t token, int64_t end, int64_t channel) {
+        tiles.each(team.rank, team.size, item, [&](int64_t row, int64_t token, int64_t end, int64_t channel) BK_INLINED {
             const int64_t sequence = p.sequences.of(row, token), begin = p.sequences.begin(sequence);
             const bool is_inside = token - (p.width - 1) >= begin && end <= p.sequences.end(sequence);
             if constexpr (kLanesOf == ConvLanes::kChannels) {
                 if (is_inside && end == token + kConvRun) return of_channels(row, token, channel);
                 for (int n = 0; n < N; ++n) one_by_one(row, token, end, channel + n);
             } else if constexpr (kLanesOf == ConvLanes::kTokens) {
-                if (is_inside && end == token + N && has_window(token, begin)) return of_tokens(row, token, channel);
+                if (BK_CUDA ? is_inside && end == token + N && has_window(token, begin)
+                            : token >= begin && end <= p.sequences.end(sequence))
+                    return of_tokens(row, sequence, begin, token, end, channel);
                 one_by_one(row, token, end, channel);
             } else {
                 one_by_one(row, token, end, channel);
@@ -101,7 +107,12 @@ struct ConvForward {
     }
 
 private:
-    static constexpr int kBack = (W - 1 + N - 1) / N * N;  // lanes in front of those of a run: whole vectors
+    static constexpr int kBack = (W - 1 + N - 1) / N * N;  // lanes in front of those of a run: whole vectors, on a GPU
+    BK_HD void finish(C (&sum)[N]) const {
+        if (!p.use_silu) return;
+        BK_UNROLL
+        for (int n = 0; n < N; ++n) sum[n] = silu(sum[n]);
+    }
     static BK_HD bool has_window(int64_t token, int64_t begin) { return token - kBack >= begin; }
 
     BK_HD void one_by_one(int64_t row, int64_t token, int64_t end, int64_t channel) const {
@@ -135,12 +146,12 @@ private:
         }
         BK_UNROLL
         for (int r = 0; r < kConvRun; ++r) {
-            BK_UNROLL
-            for (int n = 0; n < N; ++n) sum[r][n] = p.result(sum[r][n]);
+            finish(sum[r]);
             write_lanes_of<N>(y.at(row, token + r) + channel, sum[r]);
         }
     }
-    BK_HD void of_tokens(int64_t row, int64_t token, int64_t channel) const {
+#if BK_CUDA
+    BK_HD void of_tokens(int64_t row, int64_t, int64_t, int64_t token, int64_t, int64_t channel) const {
         C x[kBack + N], sum[N];
         const T* const from = p.x.at(row, token - kBack) + channel * p.x.channel_stride;
         BK_UNROLL
@@ -159,10 +170,38 @@ private:
             BK_UNROLL
             for (int n = 0; n < N; ++n) sum[n] = math::fma(weight, x[kBack + n - back], sum[n]);
         }
-        BK_UNROLL
-        for (int n = 0; n < N; ++n) sum[n] = p.result(sum[n]);
+        finish(sum);
         write_lanes_of<N>(y.at(row, token) + channel * y.channel_stride, sum);
     }
+#else
+    // Up to N tokens of a sequence. Their window is in memory, or is copied.
+    BK_HD void of_tokens(int64_t row, int64_t sequence, int64_t begin, int64_t token, int64_t end, int64_t channel) const {
+        const int64_t count = end - token, history = p.width - 1;
+        const T* const from = p.x.at(row, token) + channel * p.x.channel_stride;
+        C copied[kMaxWidth - 1 + N], sum[N];
+        const C* window = copied;
+        const bool is_whole = token - history >= begin && count == N;
+        if (std::is_same_v<T, C> && is_whole) {
+            window = reinterpret_cast<const C*>(from) - history;
+        } else {
+            for (int64_t j = 0; j < history; ++j) copied[j] = p.input(row, sequence, begin, token - history + j, channel);
+            if (is_whole)
+                for (int n = 0; n < N; ++n) copied[history + n] = widen(from[n]);
+            else
+                for (int n = 0; n < N; ++n) copied[history + n] = n < count ? widen(from[n]) : C(0);
+        }
+        const C first = p.first(channel);
+        for (int n = 0; n < N; ++n) sum[n] = first;
+        for (int64_t k = 0; k < p.width; ++k) {
+            const C weight = widen(p.weight[channel * p.width + k]);
+            for (int n = 0; n < N; ++n) sum[n] = math::fma(weight, window[k + n], sum[n]);
+        }
+        finish(sum);
+        T* const to = y.at(row, token) + channel * y.channel_stride;
+        if (is_whole) return write_lanes_of<N>(to, sum);
+        for (int64_t n = 0; n < count; ++n) to[n] = narrow<T>(sum[n]);
+    }
+#endif
 };
 
 // The last width - 1 inputs of each sequence. A thread has all of a channel, in order: the result may be the initial state.

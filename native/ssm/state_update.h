@@ -22,9 +22,34 @@ constexpr int kStateLanes = 1;
 #endif
 constexpr int64_t kUpdatedChannels = 32;  // of an item
 
+// The sum of term(n) over all states, of which a GPU's thread adds every kStateLanes-th; on the CPU a vector's lanes do.
+template <class Term>
+BK_HD float sum_lanes(int64_t states, int lane, const Term& term) {
+#if BK_CUDA
+    float sum = 0;
+    for (int64_t n = lane; n < states; n += kStateLanes) sum += term(n);
+    BK_UNROLL
+    for (int distance = 1; distance < kStateLanes; distance *= 2) sum += shuffle_xor(sum, distance);
+    return sum;
+#else
+    constexpr int kLanes = 32;
+    float sums[kLanes] = {};
+    int64_t n = lane;
+    for (; n + kLanes <= states; n += kLanes) {
+        BK_VECTOR_LOOP
+        for (int l = 0; l < kLanes; ++l) sums[l] += term(n + l);
+    }
+    for (int l = 0; n < states; ++l, ++n) sums[l] += term(n);
+    for (int half = kLanes / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
+    return sums[0];
+#endif
+}
+
 template <class T>
 struct StateUpdateJob {
     ScanProblem<T> p;
+    const float *rate, *state;
     TokenView<T> y;
     float* new_state;
 
@@ -32,8 +57,9 @@ struct StateUpdateJob {
         const int64_t tiles = (p.channels + kUpdatedChannels - 1) / kUpdatedChannels;
         const int64_t row = item / tiles, first = item % tiles * kUpdatedChannels;
         const int lane = team.rank % kStateLanes;
-        // All lanes of a channel go together.
-        for (int64_t c = team.rank / kStateLanes; c < kUpdatedChannels; c += team.size / kStateLanes) {
+        // All lanes of a channel go together, on a GPU those of a warp.
+        const int64_t left = p.channels - first, end = BK_CUDA || left > kUpdatedChannels ? kUpdatedChannels : left;
+        for (int64_t c = team.rank / kStateLanes; c < end; c += team.size / kStateLanes) {
             const bool is_there = first + c < p.channels;
             const int64_t channel = is_there ? first + c : p.channels - 1;
             const float u = widen(p.u.at(row, 0)[channel]);
@@ -41,16 +67,21 @@ struct StateUpdateJob {
             const int64_t group = channel / p.per_group(), at = (row * p.channels + channel) * p.states;
             const auto* const b = p.b.at(row, 0, group);
             const auto* const of_c = p.c.at(row, 0, group);
-            float sum = 0;
-            for (int64_t n = lane; n < p.states; n += kStateLanes) {
-                const float h = decay(step, p.rate(channel, n)) * p.initial_state[at + n] + step * u * widen(b[n]);
-                sum += h * widen(of_c[n]);
-                if (is_there) new_state[at + n] = h;
-            }
-#if BK_IN_KERNEL
-            BK_UNROLL
-            for (int distance = 1; distance < kStateLanes; distance *= 2) sum += shuffle_xor(sum, distance);
-#endif
+            // Locals, since stores might alias members.
+            const float* const before = state + at;
+            float* const after = new_state + at;
+            const float input = step * u;
+            const auto sum_of = [&](const auto& factor) {
+                return sum_lanes(p.states, lane, [=](int64_t n) {
+                    const float h = factor(n) * before[n] + input * widen(b[n]);
+                    if (!BK_CUDA || is_there) after[n] = h;
+                    return h * widen(of_c[n]);
+                });
+            };
+            const float* const rates = rate + (p.is_scalar_a ? channel / p.per_head : channel * p.states);
+            const float whole = p.is_scalar_a ? decay(step, rates[0]) : 0.0f;
+            float sum = p.is_scalar_a ? sum_of([=](int64_t) { return whole; })
+                                      : sum_of([=](int64_t n) { return decay(step, rates[n]); });
             if (!is_there || lane != 0) continue;
             if (p.d_skip.is_given()) sum += p.skip(channel) * u;
             if (p.z.data != nullptr) sum *= silu(widen(p.z.at(row, 0)[channel]));
@@ -95,12 +126,10 @@ struct SelectiveStateUpdate {
         p.z = {z, row, row, 1};
         p.b = {b, p.groups * p.states, p.groups * p.states, dstate, 1};
         p.c = {c, p.groups * p.states, p.groups * p.states, dstate, 1};
-        p.a = {a, true};
         p.d_skip = {d_skip, true};
         p.delta_bias = {dt_bias, true};
-        p.initial_state = {state, true};
         const int64_t items = batch * ceil_div(p.channels, kUpdatedChannels);
-        const StateUpdateJob<T> job{p, {y, row, row, 1}, new_state};
+        const StateUpdateJob<T> job{p, a, state, {y, row, row, 1}, new_state};
         return run_teams(launch, items, kUpdatedChannels * kStateLanes * 16, job);
     }
 };

@@ -14,6 +14,7 @@
 #define BK_ON_GPU 0
 #define BK_IN_KERNEL 1
 #define BK_UNROLL
+#define BK_INLINED
 #define BK_HD inline __attribute__((always_inline))
 #define BK_DEVICE inline
 #define BK_DEVICE_COLD inline
