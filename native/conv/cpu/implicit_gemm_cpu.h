@@ -77,25 +77,37 @@ BK_HD void gather_run(const TapSums& p, const T* source, const PositionRun& run,
     for (int64_t x = end; x < run.count; ++x) to[x] = T{};
 }
 
-// Summands [k, k + count) of a position whose channels are adjacent.
+// Summands [k, k + count) of a position whose channels are adjacent. Where the taps of the last axis read adjacent pixels,
+// all of them are one run.
 template <class T>
 BK_HD void gather_patch(const TapSums& p, const T* source, const PositionCursor& at, int64_t k, int64_t count, T* to) {
+    constexpr int kLast = kTapAxes - 1;
+    const TapAxis& last = p.axis[kLast];
+    const bool is_run = last.taps > 1 && last.tap_step * last.source_stride == p.inputs;
     TapCursor tap(p, k, true);
     const int64_t base = at.source(p);
     while (count > 0) {
-        const int64_t length = std::min(p.inputs - tap.c, count);
+        const int64_t taps = is_run ? last.taps - tap.t[kLast] : 1, length = std::min(taps * p.inputs - tap.c, count);
         bool is_inside = true;
-        for (int d = 0; d < kTapAxes; ++d) {
+        for (int d = 0; d < kLast; ++d) {
             const int64_t coordinate = at.coordinate(p, d) + tap.t[d] * p.axis[d].tap_step;
             is_inside = is_inside && coordinate >= 0 && coordinate < p.axis[d].extent;
         }
-        if (is_inside)
-            copy_bytes(to, source + base + tap.source_shift(p), length * static_cast<int64_t>(sizeof(T)));
-        else
-            std::memset(static_cast<void*>(to), 0, static_cast<size_t>(length) * sizeof(T));
+        // Elements [begin, end) of the run are those of taps inside the image.
+        const int64_t coordinate = at.coordinate(p, kLast) + tap.t[kLast] * last.tap_step;
+        const int64_t before = coordinate < 0 ? -coordinate : 0, inside = last.extent - coordinate;
+        int64_t begin = 0, end = is_inside && inside > 0 ? length : 0;
+        if (before > 0) begin = std::min(end, before * p.inputs - tap.c);
+        if (inside < taps) end = std::min(end, std::max<int64_t>(inside, 0) * p.inputs - tap.c);
+        end = std::max(begin, end);
+        const T* const from = source + base + tap.source_shift(p);
+        for (int64_t x = 0; x < begin; ++x) to[x] = T{};
+        if (end > begin) copy_bytes(to + begin, from + begin, (end - begin) * static_cast<int64_t>(sizeof(T)));
+        for (int64_t x = end; x < length; ++x) to[x] = T{};
         to += length;
         count -= length;
         tap.c = 0;
+        if (is_run) tap.t[kLast] = last.taps - 1;
         tap.next_tap(p);
     }
 }
@@ -150,16 +162,17 @@ struct TapSumBlocks {
     static BK_HD void pack_rows_of(int64_t rows, int64_t depth, Unit* panel, const Read& read) {
         const int64_t units = ceil_div<int64_t>(depth, kKPerUnit);
         [[maybe_unused]] E buffer[kSegment];
-        for (int64_t r = 0; r < rows; ++r)
-            for (int64_t k = 0; k < depth; k += kSegment) {
-                const int64_t count = std::min(depth - k, kSegment);
-                if constexpr (std::is_same_v<E, Unit>) {
-                    read(r, k, count, panel + r * units + k);
-                } else {
+        for (int64_t r = 0; r < rows; ++r) {
+            if constexpr (std::is_same_v<E, Unit>) {
+                read(r, 0, depth, panel + r * units);
+            } else {
+                for (int64_t k = 0; k < depth; k += kSegment) {
+                    const int64_t count = std::min(depth - k, kSegment);
                     read(r, k, count, buffer);
                     Units<E, kPacking>::convert_k_major(buffer, count, panel + r * units + k / kKPerUnit);
                 }
             }
+        }
         std::fill(panel + rows * units, panel + kMr * units, Unit(0));
         finish_rows(panel, units);
     }
