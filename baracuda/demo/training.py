@@ -2,8 +2,8 @@
 """Training steps of a language model: gradient accumulation, clipping, AdamW or Muon with warm-up and cosine decay.
 
 Everything is allocated before the first step ends, but what Muon computes on the CPU on its way. On CUDA a step is one
-replay of a CUDA graph; on the CPU its C calls are replayed. Which texts a step sees depends on the seed and the number
-of the step alone, so that a run that is resumed sees the same ones.
+replay of a CUDA graph, behind a copy of the learning rate; on the CPU its C calls are replayed. Which texts a step sees
+depends on the seed and the number of the step alone, so that a run that is resumed sees the same ones.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from baracuda.demo.backward import Backward, Loss
 from baracuda.demo.forward import Buffers, Dropout, forward
 from baracuda.demo.parameters import Parameters
 from baracuda.demo.ranks import Alone
+from baracuda.demo.texts import Texts
 from baracuda.distributed.linear import share_of
 
 Array = np.ndarray[Any, Any]
@@ -145,6 +146,11 @@ class Trainer:
         )  # fmt: skip
         shape = (schedule.accumulate, share.batch * share.length)
         self.tokens, self.targets = (bk.zeros(shape, bk.i64, library=p.library) for _ in range(2))
+        self.texts = Texts(
+            text, schedule.accumulate * schedule.batch, schedule.length, seed=schedule.seed,
+            batches=schedule.accumulate, rows=slice(share.first, share.first + share.batch),
+            positions=share.positions, library=p.library,
+        )  # fmt: skip
         self.losses = bk.zeros((schedule.accumulate, 1), p.statistics, library=p.library)
         self.rate = bk.zeros((1,), p.statistics, library=p.library)
         self.batches = bk.upload(np.array([schedule.accumulate]), bk.f32, library=p.library)
@@ -182,9 +188,6 @@ class Trainer:
     def run_step(self) -> None:
         """Enqueue a step; `loss` waits for it."""
         schedule, library = self.schedule, self.p.library
-        inputs, targets = self.texts(self.step)
-        bk.upload(inputs, out=self.tokens, library=library)
-        bk.upload(targets, out=self.targets, library=library)
         bk.upload(np.array([schedule.rate_of(self.step)]), out=self.rate, library=library)
         is_graph = library.backend == "cuda"
         if self._launch is None:
@@ -198,6 +201,7 @@ class Trainer:
     def restart(self, step: int) -> None:
         """Go on with another step, after parameters and states of the optimiser were replaced."""
         self.step, self._launch = step, None
+        self.texts.restart(step)
         self.dropout.restart(step * self.schedule.accumulate)
 
     def loss(self) -> float:
@@ -206,24 +210,12 @@ class Trainer:
             self.p.ranks.mesh.world.wait()
         return self.share.mean(float(bk.download(self.losses, library=self.p.library).mean()))
 
-    def texts(self, step: int) -> tuple[Array, Array]:
-        """Tokens of a step at random positions of the text, and the tokens that follow them: this rank's share."""
-        schedule = self.schedule
-        count = schedule.accumulate * schedule.batch
-        starts = np.random.default_rng([schedule.seed, step]).integers(0, len(self.text) - schedule.length, count)
-        texts = self.text[starts[:, None] + np.arange(schedule.length + 1)]
-        share, shape = self.share, (schedule.accumulate, schedule.batch, schedule.length)
-        inputs, targets = (
-            x.reshape(shape)[:, share.first : share.first + share.batch][:, :, share.positions].reshape(shape[0], -1)
-            for x in (texts[:, :-1], texts[:, 1:])
-        )
-        return inputs, targets
-
     def _work(self) -> None:
         self._accumulate_gradients()
         self._update()
 
     def _accumulate_gradients(self) -> None:
+        self.texts.draw(self.tokens, self.targets)
         for k in range(self.schedule.accumulate):
             tokens, targets, loss = self.tokens[k], self.targets[k], self.losses[k]
             self.p.ranks.begin_batch(is_first=k == 0, is_last=k == self.schedule.accumulate - 1)

@@ -28,7 +28,7 @@ def copies(count, seed):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     config = dataclasses.replace(small.CONFIG, vocabulary=256)
-    schedule = Schedule(steps=120, batch=8, length=16, rate=0.02, warmup=5)
+    schedule = Schedule(steps=200, batch=8, length=16, rate=0.02, warmup=5)
     monkeypatch.setitem(train.SIZES, "tiny", train.Size(config, bk.f32, 0, 0, schedule))
     monkeypatch.setattr(train, "read_corpus", lambda *_: Corpus(copies(5000, 1), copies(500, 2), 1, 1))
     monkeypatch.setattr(train, "gemm_rate", lambda *_: 1e9)
@@ -51,7 +51,7 @@ def test_beats_a_trigram_where_that_sees_too_little(library, capsys, tmp_path):
     model, trigram = losses(output)
     assert status == 0, output
     assert model < 0.8 < 1.2 < trigram
-    assert re.search(r"step 120/120  loss [\d.]+  [\d,]+ tokens/s  \d+% of peak", output)
+    assert re.search(r"step 200/200  loss [\d.]+  [\d,]+ tokens/s  \d+% of peak", output)
     assert re.search(r"sample:\nabc[a-d]{8}\n", output)
     root = xml.etree.ElementTree.parse(curve).getroot()
     assert root.tag.endswith("svg")
@@ -70,7 +70,7 @@ def test_resumes(library, capsys, tmp_path, optimizer):
     more = ("--optimizer", optimizer, "--dropout", "0.1")
     _, whole = run(library, capsys, *more, "--checkpoint", str(path), "--save-every", "50")
     _, end = run(library, capsys, "--resume", str(path))
-    assert "resumed after step 120" in end
+    assert "resumed after step 200" in end
     assert losses(end) == losses(whole)
 
 

@@ -10,6 +10,7 @@ import baracuda as bk
 from baracuda.demo.checkpoint import load, save
 from baracuda.demo.experts import BALANCE_RATE
 from baracuda.demo.parameters import Parameters
+from baracuda.demo.texts import Texts
 from baracuda.demo.tokenizer import Tokenizer
 from baracuda.demo.training import Evaluator, Schedule
 from demo import small
@@ -171,3 +172,36 @@ def test_every_token_is_evaluated_once(library):
         alone = Evaluator(trainer.p, 1, 16).losses_of(text[start : start + 17])
         begin = 8 if start else 0
         np.testing.assert_allclose(found[start + begin : start + 16], alone[begin:], rtol=1e-5)
+
+
+def test_texts_of_a_step(library):
+    """A step sees the texts that the host names, of each share of a batch, and in another order of steps, too."""
+    text = small.text(300)
+    whole = Texts(text, 6, 16, seed=5, batches=2, rows=slice(0, 3), positions=slice(0, 16), library=library)
+    part = Texts(text, 6, 16, seed=5, batches=2, rows=slice(1, 3), positions=[2, 3, 12, 13], library=library)
+    for step in (0, 1, 7, 2):
+        tokens, targets = (x.reshape(2, 3, 16) for x in drawn(whole, step, 48))
+        np.testing.assert_array_equal(tokens[:, :, 1:], targets[:, :, :-1])
+        for own, of_all in zip(drawn(part, step, 8), (tokens, targets)):
+            np.testing.assert_array_equal(own.reshape(2, 2, 4), of_all[:, 1:, [2, 3, 12, 13]])
+
+
+def drawn(texts, step, size):
+    """Tokens and targets of a step, which are equal on the host."""
+    found = [bk.zeros((2, size), bk.i64, library=texts.library) for _ in range(2)]
+    texts.restart(step)
+    texts.draw(*found)
+    found = [bk.download(view, library=texts.library) for view in found]
+    for device, host in zip(found, texts.host(step)):
+        np.testing.assert_array_equal(device, host)
+    return found
+
+
+def test_texts_begin_anywhere(library):
+    """Also with the last token that has a text behind it; a text that is too short is refused."""
+    texts = Texts(np.arange(6), 2000, 4, seed=1, batches=1, rows=slice(0, 2000), positions=slice(0, 4), library=library)
+    tokens, targets = texts.host(0)
+    assert set(tokens.reshape(-1, 4)[:, 0]) == {0, 1}
+    assert targets.max() == 5
+    with pytest.raises(bk.InvalidProblemError, match="the text has 4 tokens, must have more than 4"):
+        Texts(np.arange(4), 1, 4, seed=1, batches=1, rows=slice(0, 1), positions=slice(0, 4), library=library)

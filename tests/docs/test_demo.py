@@ -16,6 +16,7 @@ from harness.demo import run_demo, shares
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 abi_table = importlib.import_module("abi_table")
 gen_abi = importlib.import_module("gen_abi")
+DTYPES = ["f32", "i64"]  # of DEMO_PART in the Makefile
 
 
 def test_learns_to_tell_the_packages_apart(library):
@@ -73,9 +74,9 @@ def test_make_demo_builds_what_it_calls(library, monkeypatch):
         cwd=ROOT, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     rows, families = abi_table.read_all(), shown.stdout.split()
-    instances = gen_abi.select(rows, families, ["f32"])
+    instances = gen_abi.select(rows, families, DTYPES)
     units = {op: row.unit_of(slots) for op, row, slots in instances}
-    for _, name, _, unit in gen_abi.functions_in(instances, ["f32"], families):
+    for _, name, _, unit in gen_abi.functions_in(instances, DTYPES, families):
         units[name.removeprefix("baracuda_kernels_").removesuffix("_run")] = unit
     assert called <= set(units)
     assert {units[op] for op in called} == set(units.values())

@@ -56,7 +56,7 @@ def test_losses_of_50_steps(library, accumulate):
     optimizer = torch.optim.AdamW(groups, lr=0.0, betas=schedule.betas)
     expected = []
     for step in range(STEPS):
-        tokens, targets = (torch.tensor(x).view(accumulate * schedule.batch, -1) for x in trainer.texts(step))
+        tokens, targets = (torch.tensor(x).view(accumulate * schedule.batch, -1) for x in trainer.texts.host(step))
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate_of(step)
         optimizer.zero_grad()
