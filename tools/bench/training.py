@@ -6,7 +6,7 @@ usage: python -m tools.bench.training [--size small] [--steps 30] [--batch N] [-
 
 PyTorch computes in bf16 by autocast, with f32 parameters, scaled_dot_product_attention, clip_grad_norm_ and its fused
 AdamW; ours has bf16 parameters with f32 masters. All begin with the same parameters and see the same texts of random
-tokens. `host` is the time until a step returns, and `memory` the greatest that the device has in use.
+tokens, which ours chooses on the device, and PyTorch copies from pinned memory. `host` is the time until a step returns, and `memory` the greatest that the device has in use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from baracuda.demo.train import SIZES
 from baracuda.demo.training import Schedule, Trainer
 
 Array = np.ndarray[Any, Any]
-WARMUP = 4  # steps that are not measured
+WARMUP, ALONE = 4, 5  # steps that are not measured, and those with nothing in the queue
 
 
 class Model(torch.nn.Module):
@@ -109,7 +109,7 @@ def measure(
         losses.append(loss())
     torch.cuda.synchronize()
     hosts = []
-    for _ in range(5):  # with nothing in the queue
+    for _ in range(ALONE):
         start = time.perf_counter()
         step()
         hosts.append(time.perf_counter() - start)
@@ -125,22 +125,26 @@ def measure(
 
 def ours(
     config: Config, dtype: bk.ElementKind, schedule: Schedule, text: Array, steps: int
-) -> tuple[Result, dict[str, Array]]:
+) -> tuple[Result, dict[str, Array], list[tuple[Array, Array]]]:
     before, library = used_bytes(), bk.default_library()
     p = Parameters(config, dtype, library, has_gradients=True)
     p.initialise(schedule.seed)
     values = {name: bk.download(p.values[name]).astype(np.float32) for name in config.shapes()}
     trainer = Trainer(p, schedule, text)
-    return measure("baracuda", trainer.run_step, trainer.loss, schedule.tokens, steps, before), values
+    texts = [trainer.texts.host(step) for step in range(WARMUP + ALONE + steps)]
+    return measure("baracuda", trainer.run_step, trainer.loss, schedule.tokens, steps, before), values, texts
 
 
 class Peer:
     """PyTorch's training step on the texts that ours sees."""
 
     def __init__(
-        self, config: Config, values: dict[str, Array], schedule: Schedule, text: Array, is_compiled: bool
-    ) -> None:
-        self.schedule, self.text, self.number = schedule, text, 0
+        self, config: Config, values: dict[str, Array], schedule: Schedule, texts: list[tuple[Array, Array]],
+        is_compiled: bool,
+    ) -> None:  # fmt: skip
+        self.schedule, self.number = schedule, 0
+        shape = (schedule.batch, schedule.length)
+        self.texts = [tuple(torch.from_numpy(x).view(shape).pin_memory() for x in pair) for pair in texts]
         model = Model(config, {name: torch.from_numpy(value).cuda() for name, value in values.items()})
         matrices, gains = ([p for p in model.parameters() if (p.ndim > 1) is kind] for kind in (True, False))
         groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
@@ -151,14 +155,11 @@ class Peer:
 
     def step(self) -> None:
         schedule = self.schedule
-        starts = np.random.default_rng([schedule.seed, self.number]).integers(
-            0, len(self.text) - schedule.length, schedule.batch
-        )
-        texts = torch.from_numpy(self.text[starts[:, None] + np.arange(schedule.length + 1)]).cuda(non_blocking=True)
+        tokens, targets = (x.cuda(non_blocking=True) for x in self.texts[self.number])
         for group in self.optimizer.param_groups:
             group["lr"] = schedule.rate_of(self.number)
         with torch.autocast("cuda", torch.bfloat16):
-            loss = self.model(texts[:, :-1], texts[:, 1:])
+            loss = self.model(tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.parameters, schedule.max_norm)
         self.optimizer.step()
@@ -190,13 +191,13 @@ def main() -> int:
     print(f"{torch.cuda.get_device_name()}, {args.size}: {size.config.parameters():,} parameters, "
           f"{schedule.batch} x {schedule.length} tokens a step", flush=True)  # fmt: skip
     flops = size.config.flops(schedule.length)
-    result, values = ours(size.config, size.dtype, schedule, text, args.steps)
+    result, values, texts = ours(size.config, size.dtype, schedule, text, args.steps)
     results = [result]
     show(result, flops)
     for kind in args.peers.split():
         torch.cuda.empty_cache()
         before = used_bytes()
-        peer = Peer(size.config, values, schedule, text, kind == "compile")
+        peer = Peer(size.config, values, schedule, texts, kind == "compile")
         results.append(measure(f"torch {kind}", peer.step, peer.loss, schedule.tokens, args.steps, before))
         show(results[-1], flops)
         del peer
