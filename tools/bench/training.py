@@ -6,7 +6,8 @@ usage: python -m tools.bench.training [--size small] [--steps 30] [--batch N] [-
 
 PyTorch computes in bf16 by autocast, with f32 parameters, scaled_dot_product_attention, clip_grad_norm_ and its fused
 AdamW; ours has bf16 parameters with f32 masters. All begin with the same parameters and see the same texts of random
-tokens, which ours chooses on the device, and PyTorch copies from pinned memory. `host` is the time until a step returns, and `memory` the greatest that the device has in use.
+tokens, which ours chooses on the device, and PyTorch copies from pinned memory. `host` is the time until a step
+returns, and `memory` the greatest that the device has in use.
 """
 
 from __future__ import annotations
