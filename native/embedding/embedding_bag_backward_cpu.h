@@ -88,7 +88,7 @@ template <bool kMean, class T, class SummandAt>
 void add_bag_summands(ColumnRange columns, int64_t first, int64_t last, int64_t total, bool is_scaled,
                       const SummandAt& summand_at, T* y) {
     using C = compute_t<T>;
-    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) BK_INLINED {
         C sum[most()];
         for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
         for (int64_t at = first; at < last; ++at) {
@@ -160,7 +160,7 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
             for (int64_t b = 0; b < shape.num_bags; ++b) {
                 const auto bag = shape.bag(offsets, b);
                 const C divisor = shape.is_mean() ? static_cast<C>(count_kept(shape, indices, bag)) : C(1);
-                for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+                for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) BK_INLINED {
                     const T* const x = dout + b * d + c;
                     C summand[most()];
                     for (int64_t i = 0; i < width; ++i) summand[i] = mean_summand<true>(x[i], divisor);

@@ -27,7 +27,7 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[m
         memset(y, 0, sizeof(T) * static_cast<size_t>(d));
         return;
     }
-    for_column_blocks({0, d}, [&](int64_t c, auto most, int64_t width) {
+    for_column_blocks({0, d}, [&](int64_t c, auto most, int64_t width) BK_INLINED {
         const auto row = [&](int64_t k) {
             // Prefetching continues into the next bag.
             if (k + kRowsAhead < total)

@@ -19,7 +19,7 @@ BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, 
         return k;
     };
     const int64_t first = next_kept(bag.first);
-    for_column_blocks({0, d}, [&](int64_t c, auto most, int64_t width) {
+    for_column_blocks({0, d}, [&](int64_t c, auto most, int64_t width) BK_INLINED {
         C best[most()];
         int32_t at[most()];
         for (int64_t i = 0; i < width; ++i) at[i] = -1;

@@ -36,7 +36,7 @@ BK_HD void extreme_gradient(const SegmentShape& shape, const Order<T>& order, co
                             const SegmentRows& rows, ColumnRange columns) {
     const int64_t d = shape.d;
     if (rows.count == 0) return;
-    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) BK_INLINED {
         compute_t<T> key[most()];
         row_index_t<T> first[most()];
         const T* const head = rows.row(operands.input, d, 0, c, width);

@@ -33,7 +33,7 @@ template <class Reduce, class T>
 BK_HD void reduce_rows(const Reduce& reduction, const T* input, int64_t d, const SegmentRows& rows, ColumnRange columns, T* y) {
     using Acc = typename Reduce::Acc;
     constexpr int64_t kBlock = 64;
-    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) BK_INLINED {
         const auto reduce_block = [&](Acc* acc, int64_t first) {
             const T* const head = rows.row(input, d, first, c, width);
             for (int64_t i = 0; i < width; ++i) {
@@ -102,7 +102,7 @@ void reduce_in_place(const SegmentShape& shape, const Reduce& reduction, const T
                         prefetch_row(output + next * d + columns.first, columns.last - columns.first);
                 const int64_t s = ids[k];
                 if (!owned(s)) continue;
-                for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+                for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) BK_INLINED {
                     const T* const x = input + k * d + c;
                     T* const y = output + s * d + c;
                     T reduced[most()];
