@@ -10,13 +10,13 @@
 #include "fft/butterflies.h"
 #include "fft/packed_real.h"
 #include "fft/problem.h"
-#include "fft/roots.h"
+#include "fft/roots_cpu.h"
 
 namespace bk {
 namespace {
 
-constexpr int kMost = 128;               // values of a tile on the stack, 16 KiB: a call takes at most 32 KiB of stack
-constexpr int kMostInWorkspace = 2048;  // of a tile in the workspace, which fits the second cache
+constexpr int kMost = 128;              // values of a tile on the stack, 16 KiB: a call takes at most 32 KiB of stack
+constexpr int kMostInWorkspace = 4096;  // of a tile in the workspace, which fits the second cache
 
 // A vector of 64 bytes with AVX-512, else of 32.
 template <class R, int kBytes>
@@ -73,39 +73,19 @@ BK_HD void transpose_square(V (&rows)[kCount]) {
     }
 }
 
-// cos and sin of 2 pi k / n for k < count.
-template <class R>
-BK_HD void fill_roots(int64_t n, int count, R* c, R* s) {
-    constexpr int kStep = 16;
-    double fine_c[kStep], fine_s[kStep];
-    for (int k = 0; k < kStep; ++k) {
-        const FftRoot<double> root = unit_root<double>(k % n, n);
-        fine_c[k] = root.c;
-        fine_s[k] = root.s;
-    }
-    for (int first = 0; first < count; first += kStep) {
-        const FftRoot<double> coarse = unit_root<double>(first, n);
-        const int some = std::min(kStep, count - first);
-        BK_VECTOR_LOOP
-        for (int k = 0; k < some; ++k) {
-            c[first + k] = static_cast<R>(coarse.c * fine_c[k] - coarse.s * fine_s[k]);
-            s[first + k] = static_cast<R>(coarse.s * fine_c[k] + coarse.c * fine_s[k]);
-        }
-    }
-}
-
 // A tile's values, a vector each, and tables for one length.
 template <class R, int kBytes>
 struct TileMemory {
     using V = typename Lanes<R, kBytes>::V;
     using Value = FftValue<V>;
-    Value* value = nullptr;                 // n + 1 for packed real fibers
-    R *c = nullptr, *s = nullptr;           // roots of n
+    Value* value = nullptr;                  // n + 1 for packed real fibers
+    R *c = nullptr, *s = nullptr;            // roots of n
     R *half_c = nullptr, *half_s = nullptr;  // roots of 2 n, the first n / 2 + 1
-    uint16_t* position = nullptr;           // of each value
+    uint16_t* position = nullptr;            // of each value
 
     static constexpr int64_t bytes(int64_t n) {
-        return ((n + 1) * static_cast<int64_t>(sizeof(Value) + 2) + (3 * n + 2) * static_cast<int64_t>(sizeof(R)) + 63) / 64 * 64;
+        return ((n + 1) * static_cast<int64_t>(sizeof(Value) + 2) + (3 * n + 2) * static_cast<int64_t>(sizeof(R)) + 63) / 64 *
+               64;
     }
     TileMemory() = default;
     TileMemory(char* memory, int64_t n) : value(reinterpret_cast<Value*>(memory)) {
@@ -200,8 +180,9 @@ struct Tile {
 
     // Positions are digits in reversed order, the last radix's first.
     BK_HD void fill_tables(const FftPass& pass, const FftRadices& radices) {
-        fill_roots<R>(pass.n, pass.n, tables.c, tables.s);
-        if (pass.packing != FftPacking::kNone) fill_roots<R>(2 * int64_t{pass.n}, pass.n / 2 + 1, tables.half_c, tables.half_s);
+        fill_roots<R>(1, 0, pass.n, pass.n, tables.c, tables.s);
+        if (pass.packing != FftPacking::kNone)
+            fill_roots<R>(1, 0, 2 * int64_t{pass.n}, pass.n / 2 + 1, tables.half_c, tables.half_s);
         tables.position[0] = 0;
         tables.position[pass.n] = static_cast<uint16_t>(pass.n);
         int known = 1, size = pass.n;
@@ -289,9 +270,7 @@ struct Tile {
             value[h - k] = b;
         }
     }
-    static BK_HD void store_pair(Value& to, const Value& of, bool is_swapped) {
-        to = is_swapped ? Value{of.im, of.re} : of;
-    }
+    static BK_HD void store_pair(Value& to, const Value& of, bool is_swapped) { to = is_swapped ? Value{of.im, of.re} : of; }
 
     // kLanes / 2 values of each lane, which are contiguous: a square of real and imaginary parts.
     BK_HD void load_square(int e, bool is_swapped, const R* x) {
@@ -384,7 +363,7 @@ struct Tile {
     // Multiplies value k of each lane by the root of unity k rest / period. The root of k is that of k without its lowest
     // bit, times that of the bit.
     BK_HD void rotate(const FftPass& pass, const RotationTable& rotations) {
-        constexpr int kBits = 11;
+        constexpr int kBits = 12;
         static_assert(kMostInWorkspace <= 1 << kBits, "a bit for each power");
         Value exact[kBits], product[kBits];
         for (int b = 0; 1 << b < pass.n; ++b)
