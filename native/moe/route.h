@@ -193,7 +193,7 @@ struct RouteJob {
             for (int64_t j = team.rank; j < experts; j += team.size) to[j] = widen(row[j]);
         }
     }
-    // Each thread's keys take the room of its values.
+    // Keys overwrite the values of the same thread.
     template <class Competes>
     BK_HD void store_keys(const Team& team, const Competes& competes, const float* values, uint32_t* keys) const {
         for (int64_t j = team.rank; j < experts; j += team.size) keys[j] = value_key(values[j]);
