@@ -197,42 +197,26 @@ struct Tile {
         for (int e = known; e < pass.n; ++e) tables.position[e] = static_cast<uint16_t>(e);  // transformed from the definition
     }
 
+    // Whole fibers: lanes have the same positions.
+    BK_HD bool is_whole(const FftPass& pass) const { return at.is_at_start && pass.position == 1; }
+
     BK_HD void load(const FftPass& pass, const R* x) {
+        if (is_whole(pass)) return load_whole(pass, x);
         const bool is_chirped = pass.in_factor == FftFactor::kChirp;
-        const int64_t end = is_chirped ? std::min(pass.present, pass.length) : pass.present;
-        // Whole fibers, whose lanes end alike.
-        const bool ends_alike = pass.in_form != FftForm::kHermitian && at.is_at_start && pass.position == 1;
-        const bool is_complete = end >= pass.length && !is_chirped;
+        const bool is_complete = pass.present >= pass.length && !is_chirped;
         const bool is_plain = pass.in_factor == FftFactor::kNone;
-        const bool is_packed = pass.packing == FftPacking::kPacks;
-        const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1] && !is_packed;
-        const int count = is_packed ? pass.n + 1 : pass.n;
+        const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1];
         int start = 0;
         if (pass.in_form == FftForm::kComplex && pass.in == 1 && is_plain && is_complete)
             for (; start + kLanes / 2 <= pass.n; start += kLanes / 2) load_square(start, is_swapped, x);
-        for (int e = start; e < count; ++e) {
+        for (int e = start; e < pass.n; ++e) {
             Value& to = value[tables.position[e]];
             R* re = reinterpret_cast<R*>(&to.re);
             R* im = reinterpret_cast<R*>(&to.im);
             if (pass.in_factor == FftFactor::kFilter) {
                 to = Value{V{} + R(1), V{}};
-            } else if (ends_alike && e >= end) {
-                to = Value{V{}, V{}};
-                continue;
-            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && (is_complete || ends_alike)) {
-                const R* from = x + 2 * (at.in[0] + e * pass.in);
-                BK_VECTOR_LOOP
-                for (int l = 0; l < kLanes; ++l) {
-                    re[l] = from[2 * l];
-                    im[l] = from[2 * l + 1];
-                }
-            } else if (pass.in_form == FftForm::kReal && at.reads_neighbours && (is_complete || ends_alike)) {
-                const R* from = x + at.in[0] + e * pass.in;
-                BK_VECTOR_LOOP
-                for (int l = 0; l < kLanes; ++l) {
-                    re[l] = from[l];
-                    im[l] = R(0);
-                }
+            } else if (pass.in_form != FftForm::kHermitian && at.reads_neighbours && is_complete) {
+                to = load_neighbours(pass, e, x);
             } else {
                 for (int l = 0; l < kLanes; ++l) {
                     const FftValue<R> one = load_one(pass, e, l, x, is_chirped);
@@ -240,12 +224,93 @@ struct Tile {
                     im[l] = one.im;
                 }
             }
-            if (is_packed) continue;
             if (pass.in_swaps[0]) to = Value{to.im, to.re};
             if (pass.in_factor != FftFactor::kNone) multiply(pass, pass.in_factor, e, to);
             if (pass.in_swaps[1]) to = Value{to.im, to.re};
         }
-        if (is_packed) pack(pass.n, pass.in_swaps[0] != pass.in_swaps[1]);
+    }
+
+    BK_HD void load_whole(const FftPass& pass, const R* x) {
+        const bool is_packed = pass.packing == FftPacking::kPacks, is_half = pass.in_form == FftForm::kHermitian;
+        const bool is_plain = pass.in_factor == FftFactor::kNone && !is_half && !is_packed;
+        const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1];
+        const int64_t length = pass.in_factor == FftFactor::kChirp ? pass.length : pass.n;  // values behind are zero
+        const int64_t stored = is_packed ? pass.n + 1 : is_half ? length / 2 + 1 : length;
+        const int own = pass.in_factor == FftFactor::kFilter ? 0 : static_cast<int>(std::min(stored, pass.present));
+        load_first(pass, own, is_plain && is_swapped, x);
+        for (int e = own; e < pass.n; ++e) value[tables.position[e]] = Value{V{}, V{}};
+        if (is_packed) return pack(pass.n, is_swapped);
+        for (int k = 0; is_half && k < stored; ++k) {
+            Value& to = value[tables.position[k]];
+            if (k == 0 || 2 * k == length) {
+                to.im = V{};
+                continue;
+            }
+            const R interior = static_cast<R>(pass.interior);
+            to = Value{to.re * interior, to.im * interior};
+            value[tables.position[length - k]] = Value{to.re, -to.im};
+        }
+        if (is_plain) return;
+        const int end = static_cast<int>(pass.in_factor == FftFactor::kFilter ? pass.n : length);
+        for (int e = 0; e < end; ++e) {
+            Value& to = value[tables.position[e]];
+            if (pass.in_factor == FftFactor::kFilter) to.re = V{} + R(1);
+            to = finished(pass, pass.in_factor, pass.in_swaps, e, to);
+        }
+    }
+
+    // Values e < end of each lane.
+    BK_HD void load_first(const FftPass& pass, int end, bool is_swapped, const R* x) {
+        const bool is_real = pass.in_form == FftForm::kReal;
+        int e = 0;
+        if (pass.in == 1 && is_real)
+            for (; e + kLanes <= end; e += kLanes) load_real_square(e, is_swapped, x);
+        else if (pass.in == 1)
+            for (; e + kLanes / 2 <= end; e += kLanes / 2) load_square(e, is_swapped, x);
+        for (; e < end; ++e) {
+            Value of;
+            if (at.reads_neighbours) {
+                of = load_neighbours(pass, e, x);
+            } else {
+                R* re = reinterpret_cast<R*>(&of.re);
+                R* im = reinterpret_cast<R*>(&of.im);
+                for (int l = 0; l < kLanes; ++l) {
+                    const int64_t offset = at.in[l] + e * pass.in;
+                    re[l] = is_real ? x[offset] : x[2 * offset];
+                    im[l] = is_real ? R(0) : x[2 * offset + 1];
+                }
+            }
+            store_pair(value[tables.position[e]], of, is_swapped);
+        }
+    }
+    BK_HD Value load_neighbours(const FftPass& pass, int e, const R* x) const {
+        Value of;
+        R* re = reinterpret_cast<R*>(&of.re);
+        R* im = reinterpret_cast<R*>(&of.im);
+        const int64_t offset = at.in[0] + e * pass.in;
+        if (pass.in_form == FftForm::kReal) {
+            __builtin_memcpy(re, x + offset, sizeof(V));
+            of.im = V{};
+        } else {
+            const R* from = x + 2 * offset;
+            BK_VECTOR_LOOP
+            for (int l = 0; l < kLanes; ++l) {
+                re[l] = from[2 * l];
+                im[l] = from[2 * l + 1];
+            }
+        }
+        return of;
+    }
+
+    // Value e of whole fibers behind the factor and the exchanges of a side.
+    BK_HD Value finished(const FftPass& pass, FftFactor factor, const bool (&swaps)[2], int e, Value of) const {
+        if (swaps[0]) of = Value{of.im, of.re};
+        if (factor != FftFactor::kNone) {
+            const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
+            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[e] : chirp<R>(factor, e, pass);
+            of = Value{of.re * by.re - of.im * by.im, of.re * by.im + of.im * by.re};
+        }
+        return swaps[1] ? Value{of.im, of.re} : of;
     }
 
     // Values k and h - k, which coincide at h / 2.
@@ -279,6 +344,19 @@ struct Tile {
         transpose_square(rows);
         for (int i = 0; i < kLanes / 2; ++i)
             value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
+    }
+    // kLanes real numbers of each lane.
+    BK_HD void load_real_square(int e, bool is_swapped, const R* x) {
+        V rows[kLanes];
+        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(&rows[l], x + at.in[l] + e, sizeof(V));
+        transpose_square(rows);
+        for (int i = 0; i < kLanes; ++i) store_pair(value[tables.position[e + i]], Value{rows[i], V{}}, is_swapped);
+    }
+    BK_HD void store_real_square(int k, bool is_swapped, R scale, R* y) const {
+        V rows[kLanes];
+        for (int i = 0; i < kLanes; ++i) rows[i] = (is_swapped ? value[k + i].im : value[k + i].re) * scale;
+        transpose_square(rows);
+        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(y + at.out[l] + k, &rows[l], sizeof(V));
     }
     BK_HD void store_square(int k, bool is_swapped, R scale, R* y) const {
         V rows[kLanes];
@@ -386,20 +464,60 @@ struct Tile {
     }
 
     void store_all(const FftPass& pass, R* y) {
+        if (is_whole(pass)) return run_step<kBytes>([&]() BK_INLINED { store_whole(pass, y); });
         const bool is_plain = pass.out_factor == FftFactor::kNone, is_swapped = pass.out_swaps[0] != pass.out_swaps[1];
-        const int count = pass.packing == FftPacking::kUnpacks ? pass.n + 1 : pass.n;
         int k = 0;
-        if (count > pass.n) run_step<kBytes>([&]() BK_INLINED { unpack(pass.n); });
         if (pass.out_form == FftForm::kComplex && pass.out == 1 && is_plain) {
-            k = count - count % (kLanes / 2);
+            k = pass.n - pass.n % (kLanes / 2);
             run_step<kBytes>([&]() BK_INLINED {
                 for (int e = 0; e < k; e += kLanes / 2) store_square(e, is_swapped, static_cast<R>(pass.scale), y);
             });
         }
-        if (k == count) return;
+        if (k == pass.n) return;
         run_step<kBytes>([&]() BK_INLINED {
-            for (int e = k; e < count; ++e) store(pass, e, value[e], y);
+            for (int e = k; e < pass.n; ++e) store(pass, e, value[e], y);
         });
+    }
+    BK_HD void store_whole(const FftPass& pass, R* y) {
+        const bool unpacks = pass.packing == FftPacking::kUnpacks, is_half = pass.out_form == FftForm::kHermitian;
+        const bool is_plain = pass.out_factor == FftFactor::kNone && (!is_half || pass.interior == 1);
+        const bool is_swapped = is_plain && pass.out_swaps[0] != pass.out_swaps[1], is_real = pass.out_form == FftForm::kReal;
+        const int64_t length = pass.out_factor == FftFactor::kChirp ? pass.length : pass.n;
+        const int count = static_cast<int>(unpacks ? pass.n + 1 : is_half ? length / 2 + 1 : length);
+        const R scale = static_cast<R>(pass.scale), interior = static_cast<R>(pass.interior);
+        if (unpacks) unpack(pass.n);
+        for (int k = 0; !is_plain && k < count; ++k) {
+            const Value of = finished(pass, pass.out_factor, pass.out_swaps, k, value[k]);
+            const bool is_edge = !is_half || k == 0 || 2 * k == length;
+            value[k] = is_edge ? of : Value{of.re * interior, of.im * interior};
+        }
+        int k = 0;
+        if (pass.out == 1 && is_real)
+            for (; k + kLanes <= count; k += kLanes) store_real_square(k, is_swapped, scale, y);
+        else if (pass.out == 1)
+            for (; k + kLanes / 2 <= count; k += kLanes / 2) store_square(k, is_swapped, scale, y);
+        for (; k < count; ++k) {
+            Value of;
+            store_pair(of, Value{value[k].re * scale, value[k].im * scale}, is_swapped);
+            const R* re = reinterpret_cast<const R*>(&of.re);
+            const R* im = reinterpret_cast<const R*>(&of.im);
+            if (at.writes_neighbours && !is_real) {
+                store_neighbours(re, im, y + 2 * (at.out[0] + k * pass.out));
+                continue;
+            }
+            for (int l = 0; l < at.used; ++l) {
+                R* to = y + (is_real ? 1 : 2) * (at.out[l] + k * pass.out);
+                to[0] = re[l];
+                if (!is_real) to[1] = im[l];
+            }
+        }
+    }
+    static BK_HD void store_neighbours(const R* re, const R* im, R* to) {
+        BK_VECTOR_LOOP
+        for (int l = 0; l < kLanes; ++l) {
+            to[2 * l] = re[l];
+            to[2 * l + 1] = im[l];
+        }
     }
     BK_HD void store(const FftPass& pass, int k, Value result, R* y) const {
         if (pass.out_swaps[0]) result = Value{result.im, result.re};
@@ -410,13 +528,7 @@ struct Tile {
         const R* re = reinterpret_cast<const R*>(&result.re);
         const R* im = reinterpret_cast<const R*>(&result.im);
         if (pass.out_form == FftForm::kComplex && at.writes_neighbours && pass.out_factor == FftFactor::kNone) {
-            R* to = y + 2 * (at.out[0] + k * pass.out);
-            BK_VECTOR_LOOP
-            for (int l = 0; l < kLanes; ++l) {
-                to[2 * l] = re[l];
-                to[2 * l + 1] = im[l];
-            }
-            return;
+            return store_neighbours(re, im, y + 2 * (at.out[0] + k * pass.out));
         }
         for (int l = 0; l < at.used; ++l) {
             const int64_t position = at.position[l] + k * pass.position;

@@ -242,6 +242,7 @@ BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void
     fiber.length = n;
     fiber.scale = 1.0 / static_cast<double>(m);  // here, so that finite products do not overflow
     fiber.in_factor = FftFactor::kFilter;
+    fiber.chirps = chirps;
     BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, rest, launch));
 
     fiber = of;  // of x c, with zeros behind
