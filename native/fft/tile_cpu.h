@@ -16,7 +16,7 @@ namespace bk {
 namespace {
 
 constexpr int kMost = 128;              // values of a tile on the stack, 16 KiB: a call takes at most 32 KiB of stack
-constexpr int kMostInWorkspace = 4096;  // of a tile in the workspace, which fits the second cache
+constexpr int kMostInWorkspace = 5120;  // of a tile in the workspace, which fits the second cache
 
 // A vector of 64 bytes with AVX-512, else of 32.
 template <class R, int kBytes>
@@ -236,8 +236,11 @@ struct Tile {
         const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1];
         const int64_t length = pass.in_factor == FftFactor::kChirp ? pass.length : pass.n;  // values behind are zero
         const int64_t stored = is_packed ? pass.n + 1 : is_half ? length / 2 + 1 : length;
-        const int own = pass.in_factor == FftFactor::kFilter ? 0 : static_cast<int>(std::min(stored, pass.present));
+        const bool has_pairs = pass.packing == FftPacking::kUnpacks;
+        const int64_t present = has_pairs ? pass.present / 2 : pass.present;
+        int own = pass.in_factor == FftFactor::kFilter ? 0 : static_cast<int>(std::min(stored, present));
         load_first(pass, own, is_plain && is_swapped, x);
+        if (has_pairs && own < stored && pass.present % 2 == 1) load_single(own++, x);
         for (int e = own; e < pass.n; ++e) value[tables.position[e]] = Value{V{}, V{}};
         if (is_packed) return pack(pass.n, is_swapped);
         for (int k = 0; is_half && k < stored; ++k) {
@@ -282,6 +285,13 @@ struct Tile {
             }
             store_pair(value[tables.position[e]], of, is_swapped);
         }
+    }
+    // The first number of pair e.
+    BK_HD void load_single(int e, const R* x) {
+        Value& to = value[tables.position[e]];
+        R* re = reinterpret_cast<R*>(&to.re);
+        for (int l = 0; l < kLanes; ++l) re[l] = x[2 * (at.in[l] + e)];
+        to.im = V{};
     }
     BK_HD Value load_neighbours(const FftPass& pass, int e, const R* x) const {
         Value of;
@@ -441,7 +451,7 @@ struct Tile {
     // Multiplies value k of each lane by the root of unity k rest / period. The root of k is that of k without its lowest
     // bit, times that of the bit.
     BK_HD void rotate(const FftPass& pass, const RotationTable& rotations) {
-        constexpr int kBits = 12;
+        constexpr int kBits = 13;
         static_assert(kMostInWorkspace <= 1 << kBits, "a bit for each power");
         Value exact[kBits], product[kBits];
         for (int b = 0; 1 << b < pass.n; ++b)

@@ -291,6 +291,12 @@ template <class R>
 Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void* x, void* y, void* scratch,
                 const Launch& launch);
 
+// Whether one pass transforms and unpacks, or packs, whole fibers of this many pairs.
+template <class R>
+bool packs_whole(int64_t pairs, const void* scratch) {
+    return pairs > 0 && is_smooth(pairs) && fft_takes_whole<R>(pairs, scratch);
+}
+
 // One pass over pairs of real numbers on one side, half a Hermitian fiber on the other.
 template <class R>
 BK_COLD Status fft_packed_pass(const FftArray& pairs, FftFiber complex, FftPacking packing, const void* x, void* y,
@@ -312,8 +318,10 @@ BK_COLD Status fft_real_packed(const FftArray& array, const FftFiber& of, const 
     FftFiber complex;
     complex.axis = of.axis;
     complex.scale = of.scale;
-    if (is_smooth(pairs.extent[of.axis]) && fft_takes_whole<R>(pairs.extent[of.axis], scratch))
+    complex.present = of.present;  // real numbers in a packed pass, an even number of them elsewhere
+    if (packs_whole<R>(pairs.extent[of.axis], scratch))
         return fft_packed_pass<R>(pairs, complex, FftPacking::kUnpacks, x, y, scratch, launch);
+    complex.present = of.present == INT64_MAX ? INT64_MAX : of.present / 2;
     BK_TRY(fft_axis<R>(pairs, complex, false, x, y, scratch, launch));
     return fft_unpack<R>(whole_fibers(array, of), y, launch);
 }
@@ -328,7 +336,7 @@ BK_COLD Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, c
     FftFiber complex;
     complex.axis = of.axis;
     complex.scale = of.scale;
-    if (is_smooth(pairs.extent[of.axis]) && fft_takes_whole<R>(pairs.extent[of.axis], scratch))
+    if (packs_whole<R>(pairs.extent[of.axis], scratch))
         return fft_packed_pass<R>(pairs, complex, FftPacking::kPacks, x, y, scratch, launch);
     std::copy(packing.out, packing.out + kMaxRank, pairs.in);
     BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
@@ -346,7 +354,8 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
         const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
         const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
         const bool is_served = !is_chirped(n / 2) || scratch != nullptr;
-        if (is_forward && is_served && packs_real(array, of, array.in, n))
+        const int64_t needed = packs_whole<R>(n / 2, scratch) || of.present % 2 == 0 ? 0 : n;  // the rest may be zeros
+        if (is_forward && is_served && packs_real(array, of, array.in, needed))
             return fft_real_packed<R>(array, of, x, y, scratch, launch);
         if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
             return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);
