@@ -11,12 +11,18 @@
 
 namespace bk {
 
-// Values of the longest transform of a pass on this device.
+// Values of the longest transform of a pass on this device, without a workspace and with one of fft_tile_bytes for the tiles.
 template <class R>
 int64_t fft_most_values();
+template <class R>
+int64_t fft_most_tile_values();
+
+// Bytes that transforms of n > fft_most_values() values need, in a pass over `lanes` of them.
+template <class R>
+int64_t fft_tile_bytes(int64_t n, int64_t lanes);
 
 template <class R>
-Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launch);
+Status fft_pass(const FftPass& pass, const void* x, void* y, void* tiles, const Launch& launch);
 
 // A whole fiber of any length from its definition, with N^2 products. x and y do not overlap; forms as in a pass.
 template <class R>

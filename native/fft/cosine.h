@@ -19,121 +19,11 @@
 #include "core/abi/strided_args.h"
 #include "core/abi/workspace.h"
 #include "core/copy/copies.h"
-#include "core/pointwise/pointwise.h"
 #include "fft/axes.h"
-#include "fft/roots.h"
+#include "fft/cosine_rows.h"
 #include "fft/transform.h"
 
 namespace bk {
-
-// Rows of n elements, and what the Fourier transform takes and gives: rows of `before` and `behind` real numbers.
-struct FftCosineRows {
-    int64_t rows, n;
-    int32_t kind;
-    bool is_sine;
-    double edge_in, edge_out, scale;
-
-    BK_HD bool is_whole() const { return kind == 4 && n % 2 == 1; }  // complex numbers, twice as many as elements
-    int64_t length() const {
-        return kind == 1 ? (is_sine ? 2 * (n + 1) : 2 * (n - 1)) : kind < 4 ? n : is_whole() ? 2 * n : n / 2;
-    }
-    int64_t before() const { return kind < 3 ? length() : kind == 3 ? 2 * (n / 2 + 1) : is_whole() ? 2 * n : n; }
-    int64_t behind() const { return kind < 3 ? 2 * (length() / 2 + 1) : kind == 3 ? n : 2 * length(); }
-};
-
-// Input of the Fourier transform, from rows of x.
-template <class R>
-struct CosineBefore {
-    FftCosineRows of;
-    int64_t row_length;
-    const R* x;
-
-    struct Segment {
-        const CosineBefore& fn;
-        const R* row;
-        int64_t first, count;
-        BK_HD R operator()(int64_t k) const { return fn.value(row, first + k); }
-    };
-    BK_HD Segment at(int64_t i) const {
-        const int64_t row = i / row_length, first = i - row * row_length;
-        return {*this, x + row * of.n, first, row_length - first};
-    }
-    // Element i of a cosine's fiber.
-    BK_HD R element(const R* row, int64_t i) const {
-        if (i >= of.n) return R(0);
-        const R value = row[of.is_sine ? of.n - 1 - i : i];
-        return of.kind == 3 && i == 0 ? value * static_cast<R>(of.edge_in) : value;
-    }
-    BK_HD R value(const R* row, int64_t j) const {
-        const int64_t n = of.n, m = row_length;
-        if (of.kind == 1 && of.is_sine) {
-            if (j == 0 || j == n + 1) return R(0);
-            return j <= n ? row[j - 1] : -row[m - j - 1];
-        }
-        if (of.kind == 1) {
-            const int64_t from = j < n ? j : m - j;
-            return from == 0 || from == n - 1 ? row[from] * static_cast<R>(of.edge_in) : row[from];
-        }
-        if (of.kind == 2) {
-            const int64_t from = 2 * j < n ? 2 * j : 2 * (n - 1 - j) + 1;
-            return of.is_sine && from % 2 == 1 ? -row[from] : row[from];
-        }
-        const int64_t k = j / 2;
-        if (of.is_whole()) {
-            const FftRoot<R> root = unit_root<R>(k, 4 * n);
-            return element(row, k) * (j % 2 == 0 ? root.c : -root.s);
-        }
-        const FftRoot<R> root = of.kind == 3 ? unit_root<R>(k, 4 * n) : unit_root<R>(4 * k + 1, 8 * n);
-        const R a = element(row, of.kind == 3 ? k : 2 * k), b = element(row, of.kind == 3 ? n - k : n - 1 - 2 * k);
-        if (of.kind == 3) return j % 2 == 0 ? a * root.c + b * root.s : a * root.s - b * root.c;
-        return j % 2 == 0 ? a * root.c + b * root.s : b * root.c - a * root.s;
-    }
-};
-
-// Rows of y, from what the Fourier transform gives.
-template <class R>
-struct CosineBehind {
-    FftCosineRows of;
-    int64_t row_length;
-    const R* b;
-
-    struct Segment {
-        const CosineBehind& fn;
-        const R* row;
-        int64_t first, count;
-        BK_HD R operator()(int64_t k) const { return fn.value(row, first + k); }
-    };
-    BK_HD Segment at(int64_t i) const {
-        const int64_t row = i / of.n, first = i - row * of.n;
-        return {*this, b + row * row_length, first, of.n - first};
-    }
-    BK_HD R value(const R* row, int64_t k) const {
-        const R scale = static_cast<R>(of.scale), edge = static_cast<R>(of.scale * of.edge_out);
-        const int64_t n = of.n;
-        if (of.kind == 1) {
-            if (of.is_sine) return -row[2 * (k + 1) + 1] * scale;
-            return row[2 * k] * (k == 0 || k == n - 1 ? edge : scale);
-        }
-        if (of.kind == 2) {
-            const int64_t at = of.is_sine ? n - 1 - k : k;
-            const bool is_upper = 2 * at > n;
-            const R* v = row + 2 * (is_upper ? n - at : at);
-            const FftRoot<R> root = unit_root<R>(at, 4 * n);
-            const R sum = v[0] * root.c + (is_upper ? -v[1] : v[1]) * root.s;
-            return R(2) * sum * (at == 0 ? edge : scale);
-        }
-        const R sign = of.is_sine && k % 2 == 1 ? -scale : scale;
-        if (of.kind == 3) return row[k % 2 == 0 ? k / 2 : n - 1 - k / 2] * sign;
-        if (of.is_whole()) {
-            const FftRoot<R> root = unit_root<R>(2 * k + 1, 8 * n);
-            return R(2) * (row[2 * k] * root.c + row[2 * k + 1] * root.s) * sign;
-        }
-        const int64_t at = k % 2 == 0 ? k / 2 : (n - 1 - k) / 2;
-        const FftRoot<R> root = unit_root<R>(at, 2 * n);
-        const R re = row[2 * at], im = row[2 * at + 1];
-        return R(2) * (k % 2 == 0 ? re * root.c + im * root.s : re * root.s - im * root.c) * sign;
-    }
-};
 
 // The axis of x is cropped or padded with zeros to that of y.
 template <class T>
@@ -194,10 +84,10 @@ struct FftCosine {
         Carver carver(launch.workspace);
         const Carved carved = carve(&carver);
         const FftCosineRows of = rows();
-        BK_TRY(copy_axis(x, carved.x, true, launch));
+        const bool reads_x = is_dense(input_shape, stride_x), writes_y = is_dense(output_shape, stride_y);
+        if (!reads_x) BK_TRY(copy_axis(x, carved.x, true, launch));
         const int64_t before = of.before(), behind = of.behind(), length = of.length();
-        const CosineBefore<T> before_fn{of, before, carved.x};
-        BK_TRY(pointwise(launch, of.rows * before, before_fn, outputs(carved.before), inputs()));
+        BK_TRY(cosine_before<T>(launch, of, reads_x ? x : carved.x, carved.roots, carved.before));
         FftFiber fiber;
         fiber.axis = 1;
         if (kind < 3) fiber.in_form = FftForm::kReal, fiber.out_form = FftForm::kHermitian;
@@ -211,14 +101,13 @@ struct FftCosine {
         array.out[0] = kind == 3 ? behind : behind / 2;
         array.in[1] = array.out[1] = 1;
         BK_TRY(fft_axis<T>(array, fiber, kind == 3, carved.before, carved.behind, carved.scratch, launch));
-        const CosineBehind<T> behind_fn{of, behind, carved.behind};
-        BK_TRY(pointwise(launch, of.rows * of.n, behind_fn, outputs(carved.x), inputs()));
-        return copy_axis(carved.x, y, false, launch);
+        BK_TRY(cosine_behind<T>(launch, of, carved.behind, carved.roots, writes_y ? y : carved.x));
+        return writes_y ? Status::kOk : copy_axis(carved.x, y, false, launch);
     }
 
 private:
     struct Carved {
-        T *x, *before, *behind;
+        T *x, *before, *behind, *roots;
         char* scratch;
     };
     FftCosineRows rows() const {
@@ -237,8 +126,18 @@ private:
         carved.x = carver->take<T>(of.rows * of.n);
         carved.before = carver->take<T>(of.rows * of.before());
         carved.behind = carver->take<T>(of.rows * of.behind());
+        carved.roots = carver->take<T>(cosine_root_count<T>(of));
         carved.scratch = carver->take<char>(fft_axis_bytes<T>(array, 1));
         return carved;
+    }
+    // Whether the operand is rows in order, of the results' extents.
+    bool is_dense(const int32_t* shape, const int64_t* stride) const {
+        int64_t step = 1;
+        for (int32_t d = rank; d-- > 0; step *= shape[d])
+            if (shape[d] != output_shape[d] || (shape[d] > 1 && stride[d] != step)) return false;
+        for (int32_t d = fourier_axis + 1; d < rank; ++d)
+            if (shape[d] != 1) return false;
+        return true;
     }
     // Copies between an array and rows along the axis: of x, which is cropped or padded, or of y.
     BK_COLD Status copy_axis(const T* from, T* to, bool is_x, const Launch& launch) const {

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real fibers of an even length n as complex ones of half the length h, z[j] = x[2 j] + i x[2 j + 1] (Cooley, Lewis and Welch
-// 1970). With w = exp(-2 pi i / n), the transforms X of x and Z of z are
-//     X[k] = E + w^k O,  X[h - k] = conj(E - w^k O)   where  E = (Z[k] + conj(Z[h - k])) / 2,  i O = (Z[k] - conj(Z[h - k])) /
-//     2
-// and the way back gives Z[k] = E + i O from 2 E = X[k] + conj(X[h - k]) and 2 O = (X[k] - conj(X[h - k])) / w^k.
+// Real fibers as complex ones of half the length, where a pass over tiles cannot hold a whole fiber: fft/packed_real.h.
 #include <algorithm>
 #include <cstdint>
 
 #include "core/abi/launch.h"
 #include "fft/core.h"
+#include "fft/packed_real.h"
 #include "fft/roots.h"
 
 namespace bk {
@@ -55,11 +52,10 @@ public:
             const int count = load(y, step, k);
             BK_VECTOR_LOOP
             for (int l = 0; l < kBlock; ++l) {
-                const R e_re = (a_re_[l] + b_re_[l]) / 2, e_im = (a_im_[l] - b_im_[l]) / 2;
-                const R o_re = (a_im_[l] + b_im_[l]) / 2, o_im = (b_re_[l] - a_re_[l]) / 2;
-                const R p_re = o_re * c_[l] + o_im * s_[l], p_im = o_im * c_[l] - o_re * s_[l];
-                a_re_[l] = e_re + p_re, a_im_[l] = e_im + p_im;
-                b_re_[l] = e_re - p_re, b_im_[l] = p_im - e_im;
+                FftValue<R> a{a_re_[l], a_im_[l]}, b{b_re_[l], b_im_[l]};
+                unpack_pair(a, b, c_[l], s_[l]);
+                a_re_[l] = a.re, a_im_[l] = a.im;
+                b_re_[l] = b.re, b_im_[l] = b.im;
             }
             store(y, step, k, count);
         }
@@ -73,11 +69,10 @@ public:
             const int count = load(x, step, k);
             BK_VECTOR_LOOP
             for (int l = 0; l < kBlock; ++l) {
-                const R e_re = a_re_[l] + b_re_[l], e_im = a_im_[l] - b_im_[l];
-                const R d_re = a_re_[l] - b_re_[l], d_im = a_im_[l] + b_im_[l];
-                const R o_re = d_re * c_[l] - d_im * s_[l], o_im = d_im * c_[l] + d_re * s_[l];
-                a_re_[l] = e_re - o_im, a_im_[l] = e_im + o_re;
-                b_re_[l] = e_re + o_im, b_im_[l] = o_re - e_im;
+                FftValue<R> a{a_re_[l], a_im_[l]}, b{b_re_[l], b_im_[l]};
+                pack_pair(a, b, c_[l], s_[l]);
+                a_re_[l] = a.re, a_im_[l] = a.im;
+                b_re_[l] = b.re, b_im_[l] = b.im;
             }
             store(y, to, k, count);
         }

@@ -251,9 +251,17 @@ template <class R>
 int64_t fft_most_values() {
     return kTileValues<R>;
 }
+template <class R>
+int64_t fft_most_tile_values() {
+    return kTileValues<R>;
+}
+template <class R>
+int64_t fft_tile_bytes(int64_t, int64_t) {
+    return 0;
+}
 
 template <class R>
-Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch& launch) {
+Status fft_pass(const FftPass& pass, const void* x, void* y, void*, const Launch& launch) {
     TilePass of{};
     of.pass = pass;
     of.lanes = pass.lanes();
@@ -296,8 +304,12 @@ Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, cons
 
 template int64_t fft_most_values<float>();
 template int64_t fft_most_values<double>();
-template Status fft_pass<float>(const FftPass&, const void*, void*, const Launch&);
-template Status fft_pass<double>(const FftPass&, const void*, void*, const Launch&);
+template int64_t fft_most_tile_values<float>();
+template int64_t fft_most_tile_values<double>();
+template int64_t fft_tile_bytes<float>(int64_t, int64_t);
+template int64_t fft_tile_bytes<double>(int64_t, int64_t);
+template Status fft_pass<float>(const FftPass&, const void*, void*, void*, const Launch&);
+template Status fft_pass<double>(const FftPass&, const void*, void*, void*, const Launch&);
 template Status fft_direct<float>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_direct<double>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_unscramble<float>(const FftPass&, const FftParts&, void*, const Launch&);

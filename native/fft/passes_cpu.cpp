@@ -1,414 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of a Fourier transform on the CPU: a vector holds a value of 4 to 16 lanes, each a transform of its own, and a tile of
-// them stays in the first cache. Values are loaded in reversed order of their digits and transformed in position.
+// Passes of a Fourier transform on the CPU, over tiles of fft/tile_cpu.h.
 #include <algorithm>
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "fft/butterflies.h"
 #include "fft/core.h"
 #include "fft/problem.h"
 #include "fft/roots.h"
+#include "fft/tile_cpu.h"
 
 namespace bk {
 namespace {
 
-constexpr int kMost = 128;  // values of a tile, 16 KiB: a call takes at most 32 KiB of stack
+// Tiles of a pass: the chunks that threads have, each with memory of its own.
+struct TileChunks {
+    static constexpr int64_t kMost = 64;
+    int64_t tiles, grain;
 
-// A vector of 64 bytes with AVX-512, else of 32.
-template <class R, int kBytes>
-struct Lanes {
-    static constexpr int kCount = kBytes / static_cast<int>(sizeof(R));
-    typedef R V __attribute__((vector_size(kBytes)));
-    using Value = FftValue<V>;
-};
-
-// Runs a step on a tile in the best variant for this machine. Its spilled vectors are on the stack no longer than it takes:
-// inlined into one function all steps would keep theirs, which without AVX-512 is more than a tile.
-template <int kBytes, class Step>
-__attribute__((noinline)) void run_step(const Step& step) {
-    const auto body = [&](int64_t, int64_t) BK_INLINED { step(); };
-#if BK_ISA_DISPATCH
-    if constexpr (kBytes == 64)
-        return run_range_avx512(body, 0, 1);
-    else if (isa() != Isa::kBase)
-        return run_range_avx2(body, 0, 1);
-#endif
-    run_range(body, 0, 1);
-}
-
-// Interleaves two vectors: the first halves to `low`, the second ones to `high`.
-template <class V>
-BK_HD void interleave(const V& a, const V& b, V* low, V* high) {
-    constexpr int kCount = sizeof(V) / sizeof(a[0]);
-    if constexpr (kCount == 16) {
-        *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-        *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    } else if constexpr (kCount == 8) {
-        *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
-        *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
-    } else {
-        *low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-        *high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    static TileChunks of(int64_t n, int64_t lanes, int64_t tile_lanes) {
+        const int64_t tiles = ceil_div<int64_t>(lanes, tile_lanes);
+        return {tiles, std::max({int64_t{1}, (1 << 14) / (n * tile_lanes), ceil_div(tiles, kMost)})};
     }
-}
-
-// Transposes a square of numbers, a vector a row: log2(kCount) rounds of interleaving rows i and i + kCount / 2.
-template <class V, int kCount>
-BK_HD void transpose_square(V (&rows)[kCount]) {
-    V other[kCount];
-    BK_UNROLL
-    for (int round = 1; round < kCount; round *= 4) {
-        BK_UNROLL
-        for (int i = 0; i < kCount / 2; ++i) interleave(rows[i], rows[i + kCount / 2], &other[2 * i], &other[2 * i + 1]);
-        if (2 * round >= kCount) {  // an odd number of rounds
-            BK_UNROLL
-            for (int i = 0; i < kCount; ++i) rows[i] = other[i];
-            break;
-        }
-        BK_UNROLL
-        for (int i = 0; i < kCount / 2; ++i) interleave(other[i], other[i + kCount / 2], &rows[2 * i], &rows[2 * i + 1]);
-    }
-}
-
-// Roots of unity and the position of each value in a tile, for one length.
-template <class R>
-struct Tables {
-    R c[kMost], s[kMost];
-    uint8_t position[kMost];
-
-    BK_HD void fill(int n, const FftRadices& radices) {
-        constexpr int kStep = 16;
-        FftRoot<double> fine[kStep];
-        for (int k = 0; k < kStep; ++k) fine[k] = unit_root<double>(k % n, n);
-        for (int first = 0; first < n; first += kStep) {
-            const FftRoot<double> coarse = unit_root<double>(first, n);
-            for (int k = 0; k < kStep && first + k < n; ++k) {
-                c[first + k] = static_cast<R>(coarse.c * fine[k].c - coarse.s * fine[k].s);
-                s[first + k] = static_cast<R>(coarse.s * fine[k].c + coarse.c * fine[k].s);
-            }
-        }
-        for (int e = 0; e < n; ++e) {
-            int rest = e, size = n, at = 0;
-            for (int p = radices.count; p-- > 0;) {
-                size /= radices.radix[p];
-                at += rest % radices.radix[p] * size;
-                rest /= radices.radix[p];
-            }
-            position[e] = static_cast<uint8_t>(at);
-        }
-    }
-};
-
-// Roots of unity of a period, exp(2 pi i k / period), as products of three of few.
-struct RotationTable {
-    static constexpr int kEach = 32, kLevels = 3;
-    FftRoot<double> level[kLevels][kEach];
-    bool is_long = true;  // the period is too long for the table
-
-    BK_HD void fill(int64_t period) {
-        is_long = period > int64_t{kEach} * kEach * kEach;
-        int64_t step = 1;
-        for (int d = 0; d < kLevels && !is_long; ++d, step *= kEach)
-            for (int k = 0; k < kEach && k * step < period; ++k) level[d][k] = unit_root<double>(k * step, period);
-    }
-    // k < period.
-    template <class R>
-    BK_HD FftRoot<R> root(int64_t k, int64_t period) const {
-        if (is_long) return unit_root<R>(k, period);
-        const FftRoot<double>&a = level[2][k / (kEach * kEach)], &b = level[1][k / kEach % kEach], &c = level[0][k % kEach];
-        const double re = a.c * b.c - a.s * b.s, im = a.s * b.c + a.c * b.s;
-        return {static_cast<R>(re * c.c - im * c.s), static_cast<R>(im * c.c + re * c.s)};
-    }
-};
-
-// Offsets at which the lanes of a tile begin on both sides.
-template <int count>
-struct LaneOffsets {
-    int64_t in[count], out[count], position[count], rest[count];
-    int used;
-    bool reads_neighbours, writes_neighbours;  // lanes lie side by side
-    bool is_at_start;                          // of every fiber
-
-    BK_HD void find(const FftPass& pass, int64_t first, int64_t lanes) {
-        used = static_cast<int>(std::min<int64_t>(count, lanes - first));
-        int64_t at[kFftAxes];
-        int64_t i = 0, o = 0, p = 0, r = 0;
-        for (int a = 0; a < pass.axes; ++a) {
-            const FftAxis& axis = pass.axis[a];
-            at[a] = first % axis.extent;
-            first /= axis.extent;
-            i += at[a] * axis.in;
-            o += at[a] * axis.out;
-            p += at[a] * axis.position;
-            r += at[a] * axis.rest;
-        }
-        for (int l = 0; l < count; ++l) {
-            in[l] = i;
-            out[l] = o;
-            position[l] = p;
-            rest[l] = r;
-            for (int a = 0; l + 1 < used && a < pass.axes; ++a) {
-                const FftAxis& axis = pass.axis[a];
-                const int64_t step = ++at[a] == axis.extent ? 1 - axis.extent : 1;  // back to the start, and on along the next
-                i += step * axis.in;
-                o += step * axis.out;
-                p += step * axis.position;
-                r += step * axis.rest;
-                if (step == 1) break;
-                at[a] = 0;
-            }
-        }
-        reads_neighbours = writes_neighbours = used == count;
-        is_at_start = position[0] == 0;
-        for (int l = 1; l < count; ++l) {
-            reads_neighbours = reads_neighbours && in[l] == in[0] + l;
-            writes_neighbours = writes_neighbours && out[l] == out[0] + l;
-            is_at_start = is_at_start && position[l] == 0;
-        }
-    }
+    int64_t count() const { return ceil_div(tiles, grain); }
+    int64_t number(int64_t begin) const { return begin / grain; }
 };
 
 template <class R, int kBytes>
-struct Tile {
-    static constexpr int kLanes = Lanes<R, kBytes>::kCount;
-    using V = typename Lanes<R, kBytes>::V;
-    using Value = FftValue<V>;
-
-    Value value[kMost];
-    Tables<R> tables;
-    LaneOffsets<kLanes> at;
-
-    BK_HD void load(const FftPass& pass, const R* x) {
-        const bool is_chirped = pass.in_factor == FftFactor::kChirp;
-        const int64_t end = is_chirped ? std::min(pass.present, pass.length) : pass.present;
-        // Whole fibers, whose lanes end alike.
-        const bool ends_alike = pass.in_form != FftForm::kHermitian && at.is_at_start && pass.position == 1;
-        const bool is_complete = end >= pass.length && !is_chirped;
-        const bool is_plain = pass.in_factor == FftFactor::kNone;
-        const bool is_swapped = pass.in_swaps[0] != pass.in_swaps[1];
-        int start = 0;
-        if (pass.in_form == FftForm::kComplex && pass.in == 1 && at.used == kLanes && is_plain && is_complete)
-            for (; start + kLanes / 2 <= pass.n; start += kLanes / 2) load_square(start, is_swapped, x);
-        for (int e = start; e < pass.n; ++e) {
-            Value& to = value[tables.position[e]];
-            R* re = reinterpret_cast<R*>(&to.re);
-            R* im = reinterpret_cast<R*>(&to.im);
-            if (pass.in_factor == FftFactor::kFilter) {
-                to = Value{V{} + R(1), V{}};
-            } else if (ends_alike && e >= end) {
-                to = Value{V{}, V{}};
-                continue;
-            } else if (pass.in_form == FftForm::kComplex && at.reads_neighbours && (is_complete || ends_alike)) {
-                const R* from = x + 2 * (at.in[0] + e * pass.in);
-                BK_VECTOR_LOOP
-                for (int l = 0; l < kLanes; ++l) {
-                    re[l] = from[2 * l];
-                    im[l] = from[2 * l + 1];
-                }
-            } else if (pass.in_form == FftForm::kReal && at.reads_neighbours && (is_complete || ends_alike)) {
-                const R* from = x + at.in[0] + e * pass.in;
-                BK_VECTOR_LOOP
-                for (int l = 0; l < kLanes; ++l) {
-                    re[l] = from[l];
-                    im[l] = R(0);
-                }
-            } else {
-                for (int l = 0; l < kLanes; ++l) {
-                    const FftValue<R> one = load_one(pass, e, l, x, is_chirped);
-                    re[l] = one.re;
-                    im[l] = one.im;
-                }
-            }
-            if (pass.in_swaps[0]) to = Value{to.im, to.re};
-            if (pass.in_factor != FftFactor::kNone) multiply(pass, pass.in_factor, e, to);
-            if (pass.in_swaps[1]) to = Value{to.im, to.re};
-        }
-    }
-
-    // kLanes / 2 values of each lane, which are contiguous: a square of real and imaginary parts.
-    BK_HD void load_square(int e, bool is_swapped, const R* x) {
-        V rows[kLanes];
-        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(&rows[l], x + 2 * (at.in[l] + e), sizeof(V));
-        transpose_square(rows);
-        for (int i = 0; i < kLanes / 2; ++i)
-            value[tables.position[e + i]] = Value{rows[2 * i + is_swapped], rows[2 * i + !is_swapped]};
-    }
-    BK_HD void store_square(int k, bool is_swapped, R scale, R* y) const {
-        V rows[kLanes];
-        for (int i = 0; i < kLanes / 2; ++i) {
-            rows[2 * i + is_swapped] = value[k + i].re * scale;
-            rows[2 * i + !is_swapped] = value[k + i].im * scale;
-        }
-        transpose_square(rows);
-        for (int l = 0; l < kLanes; ++l) __builtin_memcpy(y + 2 * (at.out[l] + k), &rows[l], sizeof(V));
-    }
-
-    BK_HD FftValue<R> load_one(const FftPass& pass, int e, int l, const R* x, bool is_chirped) const {
-        const int64_t position = at.position[l] + e * pass.position;
-        if (is_chirped && position >= pass.length) return {R(0), R(0)};
-        if (pass.in_form != FftForm::kHermitian) {
-            if (position >= pass.present) return {R(0), R(0)};
-            if (pass.in_form == FftForm::kReal) return {x[at.in[l] + e * pass.in], R(0)};
-            const R* from = x + 2 * (at.in[l] + e * pass.in);
-            return {from[0], from[1]};
-        }
-        const bool is_upper = 2 * position > pass.length;
-        const int64_t stored = is_upper ? pass.length - position : position;
-        if (stored >= pass.present) return {R(0), R(0)};
-        const R* from = x + 2 * (at.in[l] + stored * pass.in);
-        if (stored == 0 || 2 * stored == pass.length) return {from[0], R(0)};
-        const R interior = static_cast<R>(pass.interior);
-        return {from[0] * interior, (is_upper ? -from[1] : from[1]) * interior};
-    }
-
-    // Multiplies value e of each lane by the factor of its position.
-    BK_HD void multiply(const FftPass& pass, FftFactor factor, int e, Value& of) const {
-        R* re = reinterpret_cast<R*>(&of.re);
-        R* im = reinterpret_cast<R*>(&of.im);
-        const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
-        for (int l = 0; l < kLanes; ++l) {
-            const int64_t position = at.position[l] + e * pass.position;
-            const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[position] : chirp<R>(factor, position, pass);
-            const R a = re[l], b = im[l];
-            re[l] = a * by.re - b * by.im;
-            im[l] = a * by.im + b * by.re;
-        }
-    }
-
-    template <int r>
-    BK_HD void radix_pass(int n, int m) {
-        const int step = n / (m * r);
-        for (int j = 0; j < m; ++j) {
-            R c[r], s[r];
-            for (int t = 1; t < r; ++t) {
-                c[t] = tables.c[j * t * step];
-                s[t] = tables.s[j * t * step];
-            }
-            for (int base = j; base < n; base += m * r) {
-                Value a[r];
-                a[0] = value[base];
-                for (int t = 1; t < r; ++t) a[t] = j == 0 ? value[base + t * m] : rotated(value[base + t * m], c[t], s[t]);
-                Butterfly<r, R, V>::apply(a);
-                for (int t = 0; t < r; ++t) value[base + t * m] = a[t];
-            }
-        }
-    }
-
-    template <int r>
-    void run_radix(int n, int m) {
-        run_step<kBytes>([this, n, m]() BK_INLINED { radix_pass<r>(n, m); });
-    }
-    void transform(int n, const FftRadices& radices) {
-        int m = 1;
-        for (int p = 0; p < radices.count; m *= radices.radix[p++]) switch (radices.radix[p]) {
-                case 2: run_radix<2>(n, m); break;
-                case 3: run_radix<3>(n, m); break;
-                case 4: run_radix<4>(n, m); break;
-                case 5: run_radix<5>(n, m); break;
-                case 7: run_radix<7>(n, m); break;
-                case 8: run_radix<8>(n, m); break;
-                case 11: run_radix<11>(n, m); break;
-                case 13: run_radix<13>(n, m); break;
-                default: break;
-            }
-    }
-
-    // Multiplies value k of each lane by the root of unity k rest / period. The root of k is that of k without its lowest
-    // bit, times that of the bit.
-    BK_HD void rotate(const FftPass& pass, const RotationTable& rotations) {
-        constexpr int kBits = 8;
-        static_assert(kMost <= 1 << kBits, "a bit for each power");
-        Value exact[kBits], product[kBits];
-        for (int b = 0; 1 << b < pass.n; ++b)
-            for (int l = 0; l < kLanes; ++l) {
-                const FftRoot<R> root = rotations.template root<R>(at.rest[l] << b, pass.period);
-                reinterpret_cast<R*>(&exact[b].re)[l] = root.c;
-                reinterpret_cast<R*>(&exact[b].im)[l] = root.s;
-            }
-        for (int k = 1; k < pass.n; ++k) {
-            const int low = __builtin_ctz(static_cast<unsigned>(k)), rest = k & (k - 1);
-            Value root = exact[low];
-            if (rest != 0) {
-                const Value& before = product[__builtin_ctz(static_cast<unsigned>(rest))];
-                root = Value{before.re * exact[low].re - before.im * exact[low].im,
-                             before.re * exact[low].im + before.im * exact[low].re};
-            }
-            product[low] = root;
-            value[k] = rotated(value[k], root.re, root.im);
-        }
-    }
-
-    void store_all(const FftPass& pass, R* y) const {
-        const bool is_plain = pass.out_factor == FftFactor::kNone, is_swapped = pass.out_swaps[0] != pass.out_swaps[1];
-        int k = 0;
-        if (pass.out_form == FftForm::kComplex && pass.out == 1 && at.used == kLanes && is_plain) {
-            k = pass.n - pass.n % (kLanes / 2);
-            run_step<kBytes>([&]() BK_INLINED {
-                for (int e = 0; e < k; e += kLanes / 2) store_square(e, is_swapped, static_cast<R>(pass.scale), y);
-            });
-        }
-        if (k == pass.n) return;
-        run_step<kBytes>([&]() BK_INLINED {
-            for (int e = k; e < pass.n; ++e) store(pass, e, value[e], y);
-        });
-    }
-    BK_HD void store(const FftPass& pass, int k, Value result, R* y) const {
-        if (pass.out_swaps[0]) result = Value{result.im, result.re};
-        if (pass.out_factor != FftFactor::kNone) multiply(pass, pass.out_factor, k, result);
-        if (pass.out_swaps[1]) result = Value{result.im, result.re};
-        const R scale = static_cast<R>(pass.scale);
-        result = Value{result.re * scale, result.im * scale};
-        const R* re = reinterpret_cast<const R*>(&result.re);
-        const R* im = reinterpret_cast<const R*>(&result.im);
-        if (pass.out_form == FftForm::kComplex && at.writes_neighbours && pass.out_factor == FftFactor::kNone) {
-            R* to = y + 2 * (at.out[0] + k * pass.out);
-            BK_VECTOR_LOOP
-            for (int l = 0; l < kLanes; ++l) {
-                to[2 * l] = re[l];
-                to[2 * l + 1] = im[l];
-            }
-            return;
-        }
-        for (int l = 0; l < at.used; ++l) {
-            const int64_t position = at.position[l] + k * pass.position;
-            if (pass.out_factor == FftFactor::kChirp && position >= pass.length) continue;
-            if (pass.out_form == FftForm::kReal) {
-                y[at.out[l] + k * pass.out] = re[l];
-                continue;
-            }
-            const bool is_half = pass.out_form == FftForm::kHermitian;
-            if (is_half && 2 * position > pass.length) continue;
-            const bool is_edge = !is_half || position == 0 || 2 * position == pass.length;
-            const R interior = is_edge ? R(1) : static_cast<R>(pass.interior);
-            R* to = y + 2 * (at.out[l] + (is_half ? position : k) * pass.out);
-            to[0] = re[l] * interior;
-            to[1] = im[l] * interior;
-        }
-    }
-
-    // A transform from its definition, for lengths with large prime factors.
-    BK_HD void store_direct(const FftPass& pass, R* y) const {
-        for (int k = 0; k < pass.n; ++k) {
-            Value sum{V{}, V{}};
-            for (int e = 0, angle = 0; e < pass.n; ++e) {
-                const Value term = rotated(value[e], tables.c[angle], tables.s[angle]);
-                sum = sum + term;
-                angle = angle + k >= pass.n ? angle + k - pass.n : angle + k;
-            }
-            store(pass, k, sum, y);
-        }
-    }
-};
-
-template <class R, int kBytes>
-void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end, int64_t lanes) {
+void run_tiles(const FftPass& pass, const R* x, R* y, TileMemory<R, kBytes> memory, int64_t begin, int64_t end, int64_t lanes) {
     constexpr int kLanes = Lanes<R, kBytes>::kCount;
     const FftRadices radices = FftRadices::of(pass.n);
-    Tile<R, kBytes> tile;
-    run_step<kBytes>([&]() BK_INLINED { tile.tables.fill(pass.n, radices); });
-    if (radices.count == 0)
-        for (int e = 0; e < pass.n; ++e) tile.tables.position[e] = static_cast<uint8_t>(e);
+    Tile<R, kBytes> tile(memory);
+    run_step<kBytes>([&]() BK_INLINED { tile.fill_tables(pass, radices); });
     RotationTable rotations;
     if (pass.period != 0) run_step<kBytes>([&]() BK_INLINED { rotations.fill(pass.period); });
     for (int64_t t = begin; t < end; ++t) {
@@ -426,6 +48,13 @@ void run_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end
     }
 }
 
+// The tile and its tables are on the stack.
+template <class R, int kBytes>
+void run_short_tiles(const FftPass& pass, const R* x, R* y, int64_t begin, int64_t end, int64_t lanes) {
+    alignas(64) char memory[TileMemory<R, kBytes>::bytes(kMost)];
+    run_tiles<R, kBytes>(pass, x, y, TileMemory<R, kBytes>(memory, pass.n), begin, end, lanes);
+}
+
 }  // namespace
 
 template <class R>
@@ -433,23 +62,42 @@ int64_t fft_most_values() {
     return kMost;
 }
 
+template <class R>
+int64_t fft_most_tile_values() {
+    return kMostInWorkspace;
+}
+
+template <class R>
+int64_t fft_tile_bytes(int64_t n, int64_t lanes) {
+    if (n <= kMost) return 0;
+    const auto bytes = [n, lanes](auto memory, int64_t tile_lanes) {
+        return TileChunks::of(n, lanes, tile_lanes).count() * decltype(memory)::bytes(n);
+    };
+    return std::max(bytes(TileMemory<R, 64>{}, Lanes<R, 64>::kCount), bytes(TileMemory<R, 32>{}, Lanes<R, 32>::kCount));
+}
+
 template <class R, int kBytes>
-Status fft_pass_of_lanes(const FftPass& pass, const void* x, void* y) {
-    constexpr int kLanes = Lanes<R, kBytes>::kCount;
-    const int64_t lanes = pass.lanes(), tiles = ceil_div<int64_t>(lanes, kLanes);
-    const int64_t grain = std::max<int64_t>(1, (1 << 14) / (pass.n * kLanes));
-    split_ranges(tiles, grain, [&, lanes](int64_t begin, int64_t end) {
-        run_tiles<R, kBytes>(pass, static_cast<const R*>(x), static_cast<R*>(y), begin, end, lanes);
+Status fft_pass_of_lanes(const FftPass& pass, const void* x, void* y, void* tiles) {
+    const int64_t lanes = pass.lanes();
+    const TileChunks chunks = TileChunks::of(pass.n, lanes, Lanes<R, kBytes>::kCount);
+    split_ranges(chunks.tiles, chunks.grain, [&, lanes](int64_t begin, int64_t end) {
+        const auto* from = static_cast<const R*>(x);
+        auto* to = static_cast<R*>(y);
+        if (pass.n <= kMost) return run_short_tiles<R, kBytes>(pass, from, to, begin, end, lanes);
+        char* memory = static_cast<char*>(tiles) + chunks.number(begin) * TileMemory<R, kBytes>::bytes(pass.n);
+        run_tiles<R, kBytes>(pass, from, to, TileMemory<R, kBytes>(memory, pass.n), begin, end, lanes);
     });
     return Status::kOk;
 }
 
 template <class R>
-Status fft_pass(const FftPass& pass, const void* x, void* y, const Launch&) {
+Status fft_pass(const FftPass& pass, const void* x, void* y, void* tiles, const Launch&) {
 #if BK_ISA_DISPATCH
-    if (isa() == Isa::kAvx512) return fft_pass_of_lanes<R, 64>(pass, x, y);
+    // Half a vector where few lanes would leave threads idle, or half of each vector.
+    const bool is_wide = pass.lanes() > Lanes<R, 32>::kCount * thread_count();
+    if (isa() == Isa::kAvx512 && is_wide) return fft_pass_of_lanes<R, 64>(pass, x, y, tiles);
 #endif
-    return fft_pass_of_lanes<R, 32>(pass, x, y);
+    return fft_pass_of_lanes<R, 32>(pass, x, y, tiles);
 }
 
 template <class R>
@@ -531,8 +179,12 @@ Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, cons
 
 template int64_t fft_most_values<float>();
 template int64_t fft_most_values<double>();
-template Status fft_pass<float>(const FftPass&, const void*, void*, const Launch&);
-template Status fft_pass<double>(const FftPass&, const void*, void*, const Launch&);
+template int64_t fft_most_tile_values<float>();
+template int64_t fft_most_tile_values<double>();
+template int64_t fft_tile_bytes<float>(int64_t, int64_t);
+template int64_t fft_tile_bytes<double>(int64_t, int64_t);
+template Status fft_pass<float>(const FftPass&, const void*, void*, void*, const Launch&);
+template Status fft_pass<double>(const FftPass&, const void*, void*, void*, const Launch&);
 template Status fft_direct<float>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_direct<double>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_unscramble<float>(const FftPass&, const FftParts&, void*, const Launch&);

@@ -29,6 +29,10 @@ enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 // operand.
 enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
 
+// A pass of pairs of real numbers, on the CPU, whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the
+// transform or packed before it (fft/packed_real.h).
+enum class FftPacking : int32_t { kNone, kUnpacks, kPacks };
+
 struct FftAxis {
     int64_t extent = 1;
     int64_t in = 0, out = 0;  // strides in elements of each side
@@ -54,6 +58,7 @@ struct FftPass {
     double interior = 1;             // a factor of a half fiber's values that have a conjugate in its other half
     const void* spectrum = nullptr;  // a factor of each position
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
+    FftPacking packing = FftPacking::kNone;
     double scale = 1;
 
     int64_t lanes() const {

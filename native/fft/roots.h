@@ -63,13 +63,12 @@ BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
 template <class R>
 BK_HD FftValue<R> chirp(FftFactor factor, int64_t position, const FftPass& pass) {
     const bool is_filter = factor == FftFactor::kFilter;
-    if (!is_filter && pass.chirps != nullptr) {
-        if (position >= pass.length) return {R(0), R(0)};
-        const FftValue<R> conjugate = static_cast<const FftValue<R>*>(pass.chirps)[position];
-        return {conjugate.re, -conjugate.im};
-    }
     if (is_filter && position >= pass.length) position = pass.padded - position;
     if (position >= pass.length) return {R(0), R(0)};
+    if (pass.chirps != nullptr) {
+        const FftValue<R> conjugate = static_cast<const FftValue<R>*>(pass.chirps)[position];
+        return {conjugate.re, is_filter ? conjugate.im : -conjugate.im};
+    }
     const FftRoot<R> root = unit_root<R>(position * position % (2 * pass.length), 2 * pass.length);
     return {root.c, is_filter ? root.s : -root.s};
 }

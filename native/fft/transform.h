@@ -137,28 +137,67 @@ constexpr int64_t kFftDirect = 64;
 
 inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
 
-// Bytes that a transform along the axis can use: an array of complex numbers where fibers take more than one pass, and two
-// longer ones and a spectrum where a fiber is a convolution.
+constexpr int64_t fft_aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
+
+// Bytes that transforms of `fibers` fibers of a smooth length can use: tiles, and an array of complex numbers where fibers
+// take more than one pass.
 template <class R>
-int64_t fft_axis_bytes(const FftArray& array, int axis) {
-    const int64_t n = array.extent[axis], complex = 2 * int64_t{sizeof(R)};
-    if (n == 0) return 0;
-    if (!is_chirped(n)) return n <= fft_most_values<R>() ? 0 : array.count() * complex;
-    return ((2 * (array.count() / n) + 1) * smooth_length(2 * n - 1) + n) * complex;
+int64_t fft_parts_bytes(int64_t n, int64_t fibers) {
+    if (n <= fft_most_tile_values<R>()) return fft_tile_bytes<R>(n, fibers);
+    const FftParts parts = FftParts::of(n, fft_most_tile_values<R>());
+    int64_t tiles = 0;
+    for (int p = 0; p < parts.count; ++p) tiles = std::max(tiles, fft_tile_bytes<R>(parts.n[p], n / parts.n[p] * fibers));
+    return fft_aligned(fibers * n * 2 * int64_t{sizeof(R)}) + tiles;
 }
 
-// Transforms by passes, of a length that has parts. `scratch` has an array of complex numbers, or is NULL: then fibers,
-// complex on both sides, are split in y.
+// Buffers of fibers that are convolutions of the smooth length m.
+template <class R>
+struct FftChirpBytes {
+    int64_t m, spectrum, values, chirps, rest;
+
+    FftChirpBytes(int64_t n, int64_t fibers) : m(smooth_length(2 * n - 1)) {
+        constexpr int64_t kComplex = 2 * int64_t{sizeof(R)};
+        spectrum = fft_aligned(m * kComplex);
+        values = fft_aligned(fibers * m * kComplex);
+        chirps = fft_aligned(n * kComplex);
+        rest = std::max(fft_parts_bytes<R>(m, fibers), fft_parts_bytes<R>(m, 1));
+    }
+    int64_t total() const { return spectrum + values + chirps + rest; }
+};
+
+template <class R>
+int64_t fft_fibers_bytes(int64_t n, int64_t fibers) {
+    return is_chirped(n) ? FftChirpBytes<R>(n, fibers).total() : fft_parts_bytes<R>(n, fibers);
+}
+
+// Bytes that a transform along the axis can use, also as one of packed real fibers.
+template <class R>
+int64_t fft_axis_bytes(const FftArray& array, int axis) {
+    const int64_t n = array.extent[axis];
+    if (n == 0) return 0;
+    const int64_t fibers = array.count() / n, packed = (BK_CUDA || n % 2 != 0) ? 0 : fft_fibers_bytes<R>(n / 2, fibers);
+    return std::max(packed, fft_fibers_bytes<R>(n, fibers));
+}
+
+// Whether one pass transforms whole fibers.
+template <class R>
+bool fft_takes_whole(int64_t n, const void* scratch) {
+    return n <= fft_most_values<R>() || (scratch != nullptr && n <= fft_most_tile_values<R>());
+}
+
+// Transforms by passes, of a length that has parts. `scratch` has fft_parts_bytes, or is NULL: then fibers, complex on both
+// sides, are split in y.
 template <class R>
 BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
                          const Launch& launch) {
-    const int64_t n = array.extent[of.axis], most = fft_most_values<R>();
+    const int64_t n = array.extent[of.axis];
     FftPass whole = whole_fibers(array, of);
     choose_lanes(whole);
-    if (n <= most) return fft_pass<R>(whole, x, y, launch);
-    const FftParts parts = FftParts::of(n, most);
+    if (fft_takes_whole<R>(n, scratch)) return fft_pass<R>(whole, x, y, scratch, launch);
     const bool stays = scratch == nullptr;
+    const FftParts parts = FftParts::of(n, stays ? fft_most_values<R>() : fft_most_tile_values<R>());
     void* middle = stays ? y : scratch;
+    void* tiles = stays ? nullptr : static_cast<char*>(scratch) + fft_aligned(array.count() * 2 * int64_t{sizeof(R)});
     int64_t between[kMaxRank];
     if (stays)
         std::copy(array.out, array.out + kMaxRank, between);
@@ -168,7 +207,7 @@ BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* 
         const bool is_first = p == 0, is_last = p + 1 == parts.count;
         const FftPass pass =
             part_of_fibers(array, of, parts, p, is_first ? array.in : between, is_last ? array.out : between, stays);
-        BK_TRY(fft_pass<R>(pass, is_first ? x : middle, is_last ? y : middle, launch));
+        BK_TRY(fft_pass<R>(pass, is_first ? x : middle, is_last ? y : middle, tiles, launch));
     }
     return stays ? fft_unscramble<R>(whole, parts, y, launch) : Status::kOk;
 }
@@ -177,14 +216,16 @@ BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* 
 template <class R>
 BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
                            const Launch& launch) {
-    const int64_t n = array.extent[of.axis], m = smooth_length(2 * n - 1);
+    const int64_t n = array.extent[of.axis];
+    const FftChirpBytes<R> bytes(n, array.count() / n);
+    const int64_t m = bytes.m;
     FftArray longer = array;
     longer.extent[of.axis] = m;
     dense_strides(longer, longer.out);
     char* spectrum = static_cast<char*>(scratch);
-    char* first = spectrum + m * 2 * int64_t{sizeof(R)};
-    char* second = first + longer.count() * 2 * int64_t{sizeof(R)};
-    char* chirps = second + longer.count() * 2 * int64_t{sizeof(R)};
+    char* values = spectrum + bytes.spectrum;
+    char* chirps = values + bytes.values;
+    char* rest = chirps + bytes.chirps;
 
     FftPass fill;  // transforms of one value each
     fill.length = n;
@@ -192,7 +233,7 @@ BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void
     fill.in_factor = FftFactor::kFilter;
     fill.axes = 1;
     fill.axis[0] = {n, 0, 1, 1, 0};
-    BK_TRY(fft_pass<R>(fill, nullptr, chirps, launch));
+    BK_TRY(fft_pass<R>(fill, nullptr, chirps, nullptr, launch));
 
     FftArray filter;
     filter.extent[0] = m;
@@ -201,7 +242,8 @@ BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void
     fiber.length = n;
     fiber.scale = 1.0 / static_cast<double>(m);  // here, so that finite products do not overflow
     fiber.in_factor = FftFactor::kFilter;
-    BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, first, launch));
+    fiber.chirps = chirps;
+    BK_TRY(fft_parts<R>(filter, fiber, nullptr, spectrum, rest, launch));
 
     fiber = of;  // of x c, with zeros behind
     fiber.chirps = chirps;
@@ -209,7 +251,7 @@ BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void
     fiber.in_factor = FftFactor::kChirp;
     fiber.out_form = FftForm::kComplex;
     fiber.out_swaps[0] = fiber.out_swaps[1] = false;
-    BK_TRY(fft_parts<R>(longer, fiber, x, first, second, launch));
+    BK_TRY(fft_parts<R>(longer, fiber, x, values, rest, launch));
 
     FftArray back = longer;  // the inverse of its product with the spectrum
     dense_strides(longer, back.in);
@@ -226,7 +268,7 @@ BK_COLD Status fft_chirped(const FftArray& array, const FftFiber& of, const void
     fiber.out_factor = FftFactor::kChirp;
     fiber.out_swaps[1] = of.out_swaps[0];
     fiber.out_swaps[0] = true;
-    return fft_parts<R>(back, fiber, first, y, second, launch);
+    return fft_parts<R>(back, fiber, values, y, rest, launch);
 }
 
 // Whether real fibers, whose side has these strides in real numbers, may be transformed as complex ones of half the length:
@@ -249,6 +291,24 @@ template <class R>
 Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void* x, void* y, void* scratch,
                 const Launch& launch);
 
+// Whether one pass transforms and unpacks, or packs, whole fibers of this many pairs.
+template <class R>
+bool packs_whole(int64_t pairs, const void* scratch) {
+    return pairs > 0 && is_smooth(pairs) && fft_takes_whole<R>(pairs, scratch);
+}
+
+// One pass over pairs of real numbers on one side, half a Hermitian fiber on the other.
+template <class R>
+BK_COLD Status fft_packed_pass(const FftArray& pairs, FftFiber complex, FftPacking packing, const void* x, void* y,
+                               void* scratch, const Launch& launch) {
+    complex.length = pairs.extent[complex.axis];
+    complex.in_swaps[0] = complex.out_swaps[0] = packing == FftPacking::kPacks;
+    FftPass pass = whole_fibers(pairs, complex);
+    pass.packing = packing;
+    choose_lanes(pass);
+    return fft_pass<R>(pass, x, y, scratch, launch);
+}
+
 template <class R>
 BK_COLD Status fft_real_packed(const FftArray& array, const FftFiber& of, const void* x, void* y, void* scratch,
                                const Launch& launch) {
@@ -258,6 +318,10 @@ BK_COLD Status fft_real_packed(const FftArray& array, const FftFiber& of, const 
     FftFiber complex;
     complex.axis = of.axis;
     complex.scale = of.scale;
+    complex.present = of.present;  // real numbers in a packed pass, an even number of them elsewhere
+    if (packs_whole<R>(pairs.extent[of.axis], scratch))
+        return fft_packed_pass<R>(pairs, complex, FftPacking::kUnpacks, x, y, scratch, launch);
+    complex.present = of.present == INT64_MAX ? INT64_MAX : of.present / 2;
     BK_TRY(fft_axis<R>(pairs, complex, false, x, y, scratch, launch));
     return fft_unpack<R>(whole_fibers(array, of), y, launch);
 }
@@ -267,13 +331,15 @@ BK_COLD Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, c
                                     const Launch& launch) {
     FftArray packing = array, pairs = array;
     strides_of_pairs(array, of.axis, array.out, packing.out);
-    BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
     pairs.extent[of.axis] /= 2;
-    std::copy(packing.out, packing.out + kMaxRank, pairs.in);
     std::copy(packing.out, packing.out + kMaxRank, pairs.out);
     FftFiber complex;
     complex.axis = of.axis;
     complex.scale = of.scale;
+    if (packs_whole<R>(pairs.extent[of.axis], scratch))
+        return fft_packed_pass<R>(pairs, complex, FftPacking::kPacks, x, y, scratch, launch);
+    std::copy(packing.out, packing.out + kMaxRank, pairs.in);
+    BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
     return fft_axis<R>(pairs, complex, true, y, y, scratch, launch);
 }
 
@@ -288,7 +354,8 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
         const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
         const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
         const bool is_served = !is_chirped(n / 2) || scratch != nullptr;
-        if (is_forward && is_served && packs_real(array, of, array.in, n))
+        const int64_t needed = packs_whole<R>(n / 2, scratch) || of.present % 2 == 0 ? 0 : n;  // the rest may be zeros
+        if (is_forward && is_served && packs_real(array, of, array.in, needed))
             return fft_real_packed<R>(array, of, x, y, scratch, launch);
         if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
             return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);

@@ -29,10 +29,13 @@ constexpr int64_t kMaxGroups = 512;
 static_assert((kCachedExperts + kMaxGroups) * sizeof(float) <= kTeamScratch, "values fit the scratch of a team");
 
 // Keys order by value, then by lower index; 0 is below all keys.
-BK_HD uint64_t rank_key(float value, int64_t index) {
+BK_HD uint32_t value_key(float value) {
     constexpr KeyOrder<uint32_t> kOrder{KeyKind::kFloat, 0x7f800000u, 0};
-    const uint32_t key = value != value ? 0 : kOrder(bit_cast<uint32_t>(value));
-    return static_cast<uint64_t>(key) << 32 | (0xffffffffu - static_cast<uint32_t>(index));
+    const uint32_t key = kOrder(bit_cast<uint32_t>(value));
+    return value != value ? 1 : key;
+}
+BK_HD uint64_t rank_key(float value, int64_t index) {
+    return static_cast<uint64_t>(value_key(value)) << 32 | (0xffffffffu - static_cast<uint32_t>(index));
 }
 BK_HD int64_t index_of(uint64_t key) { return 0xffffffffu - static_cast<uint32_t>(key); }
 
@@ -51,8 +54,8 @@ struct Shares {
     // base: the largest chosen logit; of sigmoids, which are exp(z) for small z, at most 0.
     BK_HD Shares(const T* row, Scoring rule, float largest)
         : logits(row), scoring(rule), base(rule == Scoring::kSigmoid && largest > 0 ? 0.0f : largest) {}
-    BK_HD float of(int64_t expert) const {
-        const float z = widen(logits[expert]);
+    BK_HD float of(int64_t expert) const { return of_logit(widen(logits[expert])); }
+    BK_HD float of_logit(float z) const {
         if (scoring != Scoring::kSigmoid) return math::exp<float>(z - base);
         if (z >= 0) return sigmoid(z);
         return math::exp<float>(z - base) / (1.0f + math::exp<float>(z));
@@ -142,7 +145,7 @@ struct RouteJob {
             scoring != Scoring::kTopKSoftmax && (bias != nullptr || (groups > 1 && group_value == GroupValue::kTopTwo));
         if (sums_all || (values.by_score && scoring == Scoring::kSoftmax)) softmax_of(team, row, &values.largest, &values.sum);
         if (experts <= kCachedExperts) {
-            for (int64_t j = team.rank; j < experts; j += team.size) scratch[j] = values.computed(j);
+            store_values(team, values, scratch);
             values.cached = scratch;
             team.sync();
         }
@@ -153,24 +156,50 @@ struct RouteJob {
             team.sync();
             group_limit = last_group(team, group_values);
         }
+        const auto competes = [&](int64_t j) {
+            const int64_t g = j / group_size();
+            return rank_key(group_values[g], g) >= group_limit;
+        };
+        auto* const keys = reinterpret_cast<uint32_t*>(scratch);  // of the cached values; 0: chosen, or does not compete
+        if (values.cached != nullptr) store_keys(team, competes, scratch, keys);
         uint64_t last = ~uint64_t{0};
         float largest = -bit_cast<float>(0x7f800000u);
         for (int64_t k = 0; k < top_k; ++k) {
-            uint64_t best = 0;
-            for (int64_t j = team.rank; j < experts; j += team.size) {
-                const uint64_t key = rank_key(values.of(j), j);
-                if (key >= last || key <= best) continue;
-                const int64_t g = j / group_size();
-                if (groups == 1 || rank_key(group_values[g], g) >= group_limit) best = key;
+            if (values.cached != nullptr) {
+                last = team.first_largest(keys, experts);
+            } else {
+                uint64_t best = 0;
+                for (int64_t j = team.rank; j < experts; j += team.size) {
+                    const uint64_t key = rank_key(values.computed(j), j);
+                    if (key < last && key > best && (groups == 1 || competes(j))) best = key;
+                }
+                last = team.largest(best);
             }
-            last = team.largest(best);
             const int64_t expert = index_of(last);
             const float z = widen(row[expert]);
             largest = z > largest ? z : largest;
+            if (values.cached != nullptr && expert % team.size == team.rank) keys[expert] = 0;
             if (team.rank == 0) chosen[k] = static_cast<int32_t>(expert);
         }
         team.sync();
         store_weights(team, token, Shares<T>(row, scoring, largest), values, sums_all);
+    }
+
+    BK_HD void store_values(const Team& team, const Values& values, float* to) const {
+        const T* const row = values.row;
+        if (values.by_score || values.bias != nullptr) {
+            for (int64_t j = team.rank; j < experts; j += team.size) to[j] = values.computed(j);
+        } else {
+            for (int64_t j = team.rank; j < experts; j += team.size) to[j] = widen(row[j]);
+        }
+    }
+    // Keys overwrite the values of the same thread.
+    template <class Competes>
+    BK_HD void store_keys(const Team& team, const Competes& competes, const float* values, uint32_t* keys) const {
+        for (int64_t j = team.rank; j < experts; j += team.size) keys[j] = value_key(values[j]);
+        if (groups == 1) return;
+        for (int64_t j = team.rank; j < experts; j += team.size)
+            if (!competes(j)) keys[j] = 0;
     }
 
     BK_HD void store_weights(const Team& team, int64_t token, const Shares<T>& shares, const Values& values,
@@ -185,9 +214,11 @@ struct RouteJob {
             return;
         }
         float mine = 0;
-        for (int64_t k = team.rank; k < top_k; k += team.size) mine += shares.of(chosen[k]);
+        for (int64_t k = team.rank; k < top_k; k += team.size) own[k] = widen(values.row[chosen[k]]);
+        for (int64_t k = team.rank; k < top_k; k += team.size) own[k] = shares.of_logit(own[k]);
+        for (int64_t k = team.rank; k < top_k; k += team.size) mine += own[k];
         const float sum = team.sum(mine);
-        for (int64_t k = team.rank; k < top_k; k += team.size) own[k] = scale * (shares.of(chosen[k]) / sum);
+        for (int64_t k = team.rank; k < top_k; k += team.size) own[k] = scale * (own[k] / sum);
     }
 };
 

@@ -14,7 +14,7 @@
 #include "core/abi/workspace.h"
 #include "core/collectives/team.h"
 #include "core/math/math.h"
-#include "core/types/vec.h"
+#include "core/types/lanes.h"
 #include "moe/checks.h"
 
 namespace bk::moe {
@@ -39,6 +39,16 @@ int row_lanes(int64_t width, std::initializer_list<const void*> arrays) {
     bool fits = width % kVectorLanes<T> == 0;
     for (const void* each : arrays) fits = fits && is_aligned(each, kVectorBytes);
     return fits ? kVectorLanes<T> : 1;
+}
+
+// body(N), with the lanes of a thread, or with 1 if rows are not aligned to vectors.
+template <class T, class Body>
+Status with_lanes([[maybe_unused]] int64_t width, [[maybe_unused]] std::initializer_list<const void*> arrays,
+                  const Body& body) {
+#if BK_CUDA
+    if (row_lanes<T>(width, arrays) == 1) return body(std::integral_constant<int, 1>{});
+#endif
+    return body(std::integral_constant<int, kLanesOfThread<T> >{});
 }
 
 // Permute moves elements of Bits.
@@ -74,17 +84,16 @@ struct CombineJob {
         const int64_t token = tiles.row(item), end = tiles.end(item);
         const int32_t* const from = position + token * top_k;
         for (int64_t c = tiles.begin(item) + team.rank * N; c < end; c += team.size * N) {
+            const int count = lane_count<N>(end - c);
             float sum[N] = {};
             for (int64_t k = 0; k < top_k; ++k) {
                 const int64_t p = from[k];
                 if (p < 0 || p >= rows) continue;
                 const float weight = weights == nullptr ? 1.0f : weights[token * top_k + k];
-                const auto cell = load<N>(y + p * tiles.width + c);
-                for (int v = 0; v < N; ++v) sum[v] = math::fma(weight, widen_lane(cell, v), sum[v]);
+                const auto cell = load_lanes<N>(y + p * tiles.width + c);
+                each_lane<N>(count, [&](int v) { sum[v] = math::fma(weight, widen_lane(cell, v), sum[v]); });
             }
-            Vec<T, N> result;
-            for (int v = 0; v < N; ++v) result.lane[v] = narrow<T>(sum[v]);
-            store(out + token * tiles.width + c, result);
+            store_lanes<N>(out + token * tiles.width + c, count, [&](int v) { return narrow<T>(sum[v]); });
         }
     }
 };
@@ -114,18 +123,21 @@ struct CombineBackwardJob {
         const bool sums = has_pair && dweights != nullptr;
         float sum[N] = {};
         for (int64_t c = team.rank * N; c < width; c += team.size * N) {
-            Vec<T, N> g{}, result;
-            if (has_pair) g = load<N>(dout + token * width + c);
-            if (sums) {
-                const auto cell = load<N>(y + p * width + c);
-                for (int v = 0; v < N; ++v) sum[v] = math::fma(widen_lane(g, v), widen_lane(cell, v), sum[v]);
+            const int count = lane_count<N>(width - c);
+            if (!has_pair) {
+                if (dy != nullptr) store_lanes<N>(dy + p * width + c, count, [&](int) { return narrow<T>(0.0f); });
+                continue;
             }
-            for (int v = 0; v < N; ++v) result.lane[v] = narrow<T>(has_pair ? weight * widen_lane(g, v) : 0.0f);
-            if (dy != nullptr) store(dy + p * width + c, result);
+            const auto g = load_lanes<N>(dout + token * width + c);
+            if (sums) {
+                const auto cell = load_lanes<N>(y + p * width + c);
+                each_lane<N>(count, [&](int v) { sum[v] = math::fma(widen_lane(g, v), widen_lane(cell, v), sum[v]); });
+            }
+            if (dy != nullptr)
+                store_lanes<N>(dy + p * width + c, count, [&](int v) { return narrow<T>(weight * widen_lane(g, v)); });
         }
         if (!sums) return;
-        float mine = sum[0];
-        for (int v = 1; v < N; ++v) mine += sum[v];
+        const float mine = sum_of_lanes(sum);
         const float all = team.sum(mine);
         if (team.rank == 0) dweights[pair] = all;
     }
@@ -167,9 +179,8 @@ struct MoeCombine {
         return require_non_negative({{"tokens", tokens}, {"top_k", top_k}, {"rows", rows}, {"width", width}});
     }
     Status run(const T* y, const int32_t* position, const float* weights, T* out, const Launch& launch) const {
-        constexpr int kLanes = kVectorLanes<T>;
-        if (row_lanes<T>(width, {y, out}) == kLanes) return run_with<kLanes>(y, position, weights, out, launch);
-        return run_with<1>(y, position, weights, out, launch);
+        return with_lanes<T>(width, {y, out},
+                             [&](auto lanes) { return run_with<lanes.value>(y, position, weights, out, launch); });
     }
 
 private:
@@ -199,10 +210,9 @@ struct MoeCombineBackward {
     }
     Status run(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                float* dweights, const Launch& launch) const {
-        constexpr int kLanes = kVectorLanes<T>;
-        const bool fits = row_lanes<T>(width, {dout, y, dy == nullptr ? dout : dy}) == kLanes;
-        if (fits) return run_with<kLanes>(dout, y, order, position, weights, dy, dweights, launch);
-        return run_with<1>(dout, y, order, position, weights, dy, dweights, launch);
+        return with_lanes<T>(width, {dout, y, dy == nullptr ? dout : dy}, [&](auto lanes) {
+            return run_with<lanes.value>(dout, y, order, position, weights, dy, dweights, launch);
+        });
     }
 
 private:

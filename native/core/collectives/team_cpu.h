@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/collectives/team.h"
+#include "core/compiler_cpu.h"
 
 namespace bk {
 
@@ -20,6 +21,18 @@ struct Team {
     template <class C>
     BK_HD C largest(C mine) const {
         return mine;
+    }
+    // (keys[j], ~j) of the largest of `count` keys, of equal ones the first: two loops that vectorise.
+    BK_HD uint64_t first_largest(const uint32_t* keys, int64_t count) const {
+        uint32_t best = 0, where = 0xffffffffu;
+        BK_VECTOR_LOOP
+        for (int64_t j = 0; j < count; ++j) best = keys[j] > best ? keys[j] : best;
+        BK_VECTOR_LOOP
+        for (int64_t j = 0; j < count; ++j) {
+            const uint32_t at = keys[j] == best ? static_cast<uint32_t>(j) : 0xffffffffu;
+            where = at < where ? at : where;
+        }
+        return static_cast<uint64_t>(best) << 32 | (0xffffffffu - where);
     }
 };
 

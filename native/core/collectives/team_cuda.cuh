@@ -29,6 +29,15 @@ struct Team {
     BK_HD C largest(C mine) const {
         return reduce(mine, Largest{});
     }
+    // (keys[j], ~j) of the largest of `count` keys, of equal ones the first.
+    BK_HD uint64_t first_largest(const uint32_t* keys, int64_t count) const {
+        uint64_t best = 0;
+        for (int64_t j = rank; j < count; j += size) {
+            const uint64_t key = static_cast<uint64_t>(keys[j]) << 32 | (0xffffffffu - static_cast<uint32_t>(j));
+            best = key > best ? key : best;
+        }
+        return largest(best);
+    }
 
 private:
     struct Sum {
