@@ -9,6 +9,7 @@
 #include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
 #include "recurrent/cells/backward.h"
+#include "recurrent/cells/steps.h"
 
 namespace bk::recurrent {
 
@@ -75,9 +76,10 @@ struct CellExtents {
     }
     size_t forward_bytes() const {
         CellProblem p = problem();
-        Carver carver;
-        carve(&carver, &p);
-        return carver.bytes();
+        Carver teams, steps;
+        carve(&teams, &p);
+        StepBuffers::carve(&steps, p, CellProblem::padded(hidden));
+        return std::max(teams.bytes(), steps.bytes());
     }
     size_t backward_bytes() const {
         CellProblem p = problem();
@@ -109,6 +111,7 @@ inline Status run_cells(const Launch& launch, const CellExtents& e, CellProblem 
     if (p.batch == 0) return Status::kOk;
     BK_TRY(require_workspace(launch, e.forward_bytes()));
     Carver carver(launch.workspace);
+    if (goes_by_steps(p)) return run_steps(launch, p, StepBuffers::carve(&carver, p, CellProblem::padded(p.hidden)));
     e.carve(&carver, &p);
     BK_TRY(pack(launch, p, true));
     return run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellForward{p});

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "core/intrinsics/prefetch.cuh"
+#include "recurrent/cells/fragments_cuda.cuh"
+
+namespace bk::recurrent {
+
+// A block of a step: 16 units of a tile of sequences.
+struct StepTile {
+    CellTile tile;
+    int unit;
+
+    template <class Problem>
+    BK_DEVICE static StepTile of(const Problem& p, int sequences) {
+        const int64_t blocks = CellProblem::padded(p.hidden) / kStepUnits, tiles = (p.batch + sequences - 1) / sequences;
+        const int64_t first = int64_t{blockIdx.x} / blocks % tiles * sequences, left = p.batch - first;
+        return {{int64_t{blockIdx.x} / blocks / tiles, first, static_cast<int>(left < sequences ? left : sequences)},
+                static_cast<int>(int64_t{blockIdx.x} % blocks * kStepUnits)};
+    }
+    static int64_t items(const CellProblem& p, int sequences) {
+        return p.directions * (CellProblem::padded(p.hidden) / kStepUnits) * ceil_div<int64_t>(p.batch, sequences);
+    }
+};
+
+// Sequences of a block: as many as leave no SM idle, since fewer read the operand less often than the matrix.
+inline int step_sequences(const CellProblem& p) {
+    return p.batch > 16 && 4 * StepTile::items(p, kStepRows) >= 3 * device_sms() ? kStepRows : kStepRows / 2;
+}
+
+// Kernels of one token after the other; all but the first start while the one before ends.
+template <class Step, class... P>
+Status run_step_kernels(const Launch& launch, const Step& step, int64_t items, int64_t steps, void (*kernel)(P...)) {
+    if (items > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld blocks are too many for one launch", static_cast<long long>(items));
+    Grid grid{dim3(static_cast<unsigned>(items)), dim3(kStepThreads)};
+    for (int64_t at = 0; at < steps; ++at) {
+        grid.overlaps = at > 0 && has_dependent_launch();
+        BK_TRY(launch_kernel(launch, grid, kernel, step, at));
+    }
+    return Status::kOk;
+}
+
+// States in front of the first token, and zeros in the padding of operands.
+struct StartForward {
+    CellProblem p;
+    StepBuffers b;
+    int64_t row_blocks;
+
+    int64_t items() const { return p.directions * row_blocks * 8; }
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        const int64_t direction = item / (row_blocks * 8), n = item % (row_blocks * 8), wide = CellProblem::padded(p.hidden);
+        const bool has_row = n < p.batch;
+        for (int64_t unit = team.rank; unit < wide; unit += team.size) {
+            const bool is_in = has_row && unit < p.hidden;
+            const int64_t from = p.at_state(n, direction) * p.hidden + unit;
+            const float h = is_in && p.h0 != nullptr ? load_float(p.type, p.h0, from) : 0.0f;
+            const float c = is_in && p.c0 != nullptr ? load_float(p.type, p.c0, from) : 0.0f;
+            put_operand(b.operand(0, direction, wide, row_blocks), row_blocks, unit, n, h);
+            put_operand(b.operand(1, direction, wide, row_blocks), row_blocks, unit, n, 0.0f);
+            if (!has_row) continue;
+            b.h[p.at_state(n, direction) * wide + unit] = h;
+            b.c[p.at_state(n, direction) * wide + unit] = c;
+        }
+    }
+};
+
+struct ForwardStep {
+    CellForward forward;
+    StepBuffers b;
+    int64_t row_blocks;
+};
+
+template <class E, int kTiles>
+__global__ void __launch_bounds__(kStepThreads) forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
+    using Product = StepProduct<E, kTiles>;
+    __shared__ float partials[Product::kFloats];
+    const CellProblem& p = s.forward.p;
+    const StepTile at = StepTile::of(p, Product::kRows);
+    const CellTile& tile = at.tile;
+    const int thread = static_cast<int>(threadIdx.x), wide = CellProblem::padded(p.hidden), gates = p.gates_count();
+    const int64_t t = p.is_backwards(tile.direction) ? p.seqlen - 1 - step : step;
+    if (thread < tile.rows * gates) {
+        const int64_t row = p.at_token(t, tile.first + thread / gates, tile.direction) * p.gate_rows();
+        const int64_t from = row + thread % gates * p.hidden + at.unit;
+        prefetch_cache_line(static_cast<const char*>(p.gates) + from * (p.type == RowType::kF32 ? 4 : 2));
+    }
+    const int depth = wide / 16, fragment = 32 * Product::kWords;
+    const uint4* const matrix = static_cast<const uint4*>(s.b.matrix);
+    const float* const operand = s.b.operand(step, tile.direction, wide, s.row_blocks) + tile.first * 16;
+    Product product;
+    product.run({matrix + (tile.direction * depth + at.unit / 16) * depth * gates * fragment, int64_t{gates} * fragment, fragment,
+                 reinterpret_cast<const uint4*>(operand), s.row_blocks * 32, gates, depth},
+                partials);
+
+    const int64_t state = p.at_state(tile.first, tile.direction) * wide;
+    CellRows rows{};
+    rows.h = s.b.h + state;
+    rows.c = s.b.c + state;
+    rows.sums = rows.operand = partials;
+    rows.h_pitch = rows.c_pitch = wide;
+    rows.sum_pitch = rows.operand_pitch = Product::kPitch;
+    rows.gate_pitch = Product::kTileFloats;
+    rows.first_unit = at.unit;
+    float* const next = s.b.operand(step + 1, tile.direction, wide, s.row_blocks);
+    for (int i = thread; i < Product::kRows * kStepUnits; i += kStepThreads) {
+        const int row = i / kStepUnits, unit = at.unit + i % kStepUnits;
+        if (row >= tile.rows || unit >= p.hidden) continue;
+        for (int gate = 0; gate < gates; ++gate)
+            *rows.sum_at(row, gate, unit) = Product::total(partials, gate, row, i % kStepUnits);
+        const bool is_in = t < p.length(tile.first + row);
+        Units h = Units::zeros();
+        if (is_in) {
+            s.forward.unit_step(tile, rows, t, row, unit, 1);
+            h = Units::of(rows.operand_at(row, unit), 1);
+        } else {
+            s.forward.skip(tile, t, row, unit, 1);
+        }
+        s.forward.give(tile, rows, t, row, unit, 1, h, is_in);
+        if (step + 1 < p.seqlen) {
+            put_operand(next, s.row_blocks, unit, tile.first + row, is_in ? h.at[0] : *rows.h_at(row, unit));
+            continue;
+        }
+        s.forward.store_h(tile, rows, row, unit, 1);
+        s.forward.store_c(tile, rows, row, unit, 1);
+    }
+}
+
+inline Status run_steps(const Launch& launch, const CellProblem& p, const StepBuffers& buffers) {
+    const PackFragments pack{p, buffers.matrix, multiplies_f32(p, true), false};
+    BK_TRY(run_teams(launch, pack.items(), 4096, pack));
+    const ForwardStep step{{p}, buffers, StepBuffers::row_blocks(p)};
+    const StartForward start{p, buffers, step.row_blocks};
+    BK_TRY(run_teams(launch, start.items(), 4096, start));
+    const int sequences = step_sequences(p);
+    const int64_t items = StepTile::items(p, sequences);
+    return with_step_element(p, true, [&](auto element) {
+        using E = decltype(element);
+        if (sequences == kStepRows)
+            return run_step_kernels(launch, step, items, p.seqlen, forward_step_kernel<E, kStepRows / 8>);
+        return run_step_kernels(launch, step, items, p.seqlen, forward_step_kernel<E, kStepRows / 16>);
+    });
+}
+
+}  // namespace bk::recurrent
