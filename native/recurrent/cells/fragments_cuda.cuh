@@ -127,10 +127,8 @@ struct StepProduct {
                     for (int w = 0; w < kWords; ++w) matrix[m][w] = load_bypass_l1(from + m * s.tile_step + w * 32);
                 }
         }
-        BK_DEVICE void load_operand(const Source& s, int block, int lane) {
-            const uint4* const from = s.operand + block * s.operand_step + lane;
-            BK_UNROLL
-            for (int n = 0; n < kTiles; ++n) operand[n] = load_bypass_l1(from + n * 32);
+        BK_DEVICE void load_operand(const Source& s, int block, int lane, int n) {
+            operand[n] = load_bypass_l1(s.operand + block * s.operand_step + n * 32 + lane);
         }
     };
 
@@ -146,14 +144,22 @@ struct StepProduct {
         if (warp < s.depth) next.load_matrix(s, warp, lane);
         wait_for_previous_kernel();
         allow_next_kernel();
-        if (warp < s.depth) next.load_operand(s, warp, lane);
+        if (warp < s.depth) {
+            BK_UNROLL
+            for (int n = 0; n < kTiles; ++n) next.load_operand(s, warp, lane, n);
+        }
         for (int block = warp; block < s.depth; block += kStepWarps) {
-            const Words words = next;
-            if (block + kStepWarps < s.depth) {
-                next.load_matrix(s, block + kStepWarps, lane);
-                next.load_operand(s, block + kStepWarps, lane);
+            uint4 matrix[kMaxGates][kWords];
+            BK_UNROLL
+            for (int i = 0; i < kMaxGates * kWords; ++i) matrix[i / kWords][i % kWords] = next.matrix[i / kWords][i % kWords];
+            const bool has_next = block + kStepWarps < s.depth;
+            if (has_next) next.load_matrix(s, block + kStepWarps, lane);
+            BK_UNROLL
+            for (int n = 0; n < kTiles; ++n) {
+                const uint4 operand = next.operand[n];
+                if (has_next) next.load_operand(s, block + kStepWarps, lane, n);
+                multiply(s.tiles, matrix, operand, n);
             }
-            multiply(s.tiles, words);
         }
         float* const own = partials + warp % (kStepWarps / 2) * kPartialFloats;
         if (warp >= kStepWarps / 2) store(s.tiles, own, lane, false);
@@ -170,48 +176,41 @@ struct StepProduct {
     }
 
 private:
-    BK_DEVICE void multiply(int tiles, const Words& words) {
+    BK_DEVICE void multiply(int tiles, const uint4 (&matrix)[kMaxGates][kWords], const uint4& operand, int n) {
         if constexpr (std::is_same_v<E, float>) {
+            uint32_t high[2][2], low[2][2];
+            split(operand.x, &high[0][0], &low[0][0]);
+            split(operand.y, &high[0][1], &low[0][1]);
+            split(operand.z, &high[1][0], &low[1][0]);
+            split(operand.w, &high[1][1], &low[1][1]);
             BK_UNROLL
-            for (int w = 0; w < 2; ++w) {
-                uint32_t high[kTiles][2], low[kTiles][2];
+            for (int m = 0; m < kMaxGates; ++m) {
+                if (m >= tiles) continue;
                 BK_UNROLL
-                for (int n = 0; n < kTiles; ++n) {
-                    const uint4& of = words.operand[n];
-                    split(w == 0 ? of.x : of.z, &high[n][0], &low[n][0]);
-                    split(w == 0 ? of.y : of.w, &high[n][1], &low[n][1]);
-                }
-                BK_UNROLL
-                for (int m = 0; m < kMaxGates; ++m) {
-                    if (m >= tiles) continue;
-                    const uint4& of = words.matrix[m][w];
-                    uint32_t matrix[4], rest[4];
-                    split(of.x, &matrix[0], &rest[0]);
-                    split(of.y, &matrix[1], &rest[1]);
-                    split(of.z, &matrix[2], &rest[2]);
-                    split(of.w, &matrix[3], &rest[3]);
-                    BK_UNROLL
-                    for (int n = 0; n < kTiles; ++n) {
-                        Mma<float>::run(sum[m][n], rest, high[n]);
-                        Mma<float>::run(sum[m][n], matrix, low[n]);
-                        Mma<float>::run(sum[m][n], matrix, high[n]);
-                    }
+                for (int w = 0; w < kWords; ++w) {
+                    const uint4& of = matrix[m][w];
+                    uint32_t words[4], rest[4];
+                    split(of.x, &words[0], &rest[0]);
+                    split(of.y, &words[1], &rest[1]);
+                    split(of.z, &words[2], &rest[2]);
+                    split(of.w, &words[3], &rest[3]);
+                    Mma<float>::run(sum[m][n], rest, high[w]);
+                    Mma<float>::run(sum[m][n], words, low[w]);
+                    Mma<float>::run(sum[m][n], words, high[w]);
                 }
             }
         } else {
+            uint32_t parts[kParts<E>][2];
+            split_pair<E>(operand.x, operand.y, &parts[0][0], 2);
+            split_pair<E>(operand.z, operand.w, &parts[0][1], 2);
             BK_UNROLL
-            for (int n = 0; n < kTiles; ++n) {
-                const uint4& x = words.operand[n];
-                uint32_t parts[kParts<E>][2];
-                split_pair<E>(x.x, x.y, &parts[0][0], 2);
-                split_pair<E>(x.z, x.w, &parts[0][1], 2);
+            for (int part = kParts<E> - 1; part >= 0; --part) {
                 BK_UNROLL
                 for (int m = 0; m < kMaxGates; ++m) {
                     if (m >= tiles) continue;
-                    const uint4& of = words.matrix[m][0];
-                    const uint32_t matrix[4] = {of.x, of.y, of.z, of.w};
-                    BK_UNROLL
-                    for (int part = kParts<E> - 1; part >= 0; --part) Mma<E>::run(sum[m][n], matrix, parts[part]);
+                    const uint4& of = matrix[m][0];
+                    const uint32_t words[4] = {of.x, of.y, of.z, of.w};
+                    Mma<E>::run(sum[m][n], words, parts[part]);
                 }
             }
         }

@@ -74,7 +74,7 @@ struct ForwardStep {
 };
 
 template <class E, int kTiles>
-__global__ void __launch_bounds__(kStepThreads) forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
+__global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 2 : 1) forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
     using Product = StepProduct<E, kTiles>;
     __shared__ float partials[Product::kFloats];
     const CellProblem& p = s.forward.p;
