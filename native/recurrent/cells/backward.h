@@ -31,92 +31,29 @@ struct CellBackward {
         store(team, tile, rows);
     }
 
-private:
-    BK_TEAM void load(const Team& team, const CellTile& tile, const CellRows& rows) const {
-        const auto fill = [&](float* to, int pitch, const void* from, int width) {
-            for (int i = team.rank; i < kBatchTile * pitch; i += team.size) {
-                const int row = i / pitch, unit = i % pitch;
-                const bool is_in = from != nullptr && row < tile.rows && unit < width;
-                to[i] = is_in ? load_float(p.type, from, p.at_state(tile.first + row, tile.direction) * width + unit) : 0.0f;
-            }
-        };
-        fill(rows.h, rows.h_pitch, d.dh_n, p.outputs);
-        fill(rows.c, rows.c_pitch, d.dc_n, p.hidden);
-        fill(rows.sums, rows.sum_pitch, nullptr, 0);
-        fill(rows.operand, rows.c_pitch > rows.h_pitch ? rows.c_pitch : rows.h_pitch, nullptr, 0);
+    // Gradients of the states in front of the first token.
+    BK_TEAM void store_h(const CellTile& tile, int row, int unit, float dh) const {
+        if (d.dh0 == nullptr) return;
+        store_float(p.type, d.dh0, p.at_state(tile.first + row, tile.direction) * p.outputs + unit, dh);
     }
-
-    BK_TEAM void store(const Team& team, const CellTile& tile, const CellRows& rows) const {
-        for (int row = 0; row < tile.rows; ++row) {
-            const int64_t at = p.at_state(tile.first + row, tile.direction);
-            for (int unit = team.rank; unit < p.outputs && d.dh0 != nullptr; unit += team.size)
-                store_float(p.type, d.dh0, at * p.outputs + unit, rows.h[row * rows.h_pitch + unit]);
-            for (int unit = team.rank; unit < p.hidden && d.dc0 != nullptr && p.cell == Cell::kLstm; unit += team.size)
-                store_float(p.type, d.dc0, at * p.hidden + unit, rows.c[row * rows.c_pitch + unit]);
-        }
+    BK_TEAM void store_c(const CellTile& tile, int row, int unit, float dc) const {
+        if (d.dc0 == nullptr || p.cell != Cell::kLstm) return;
+        store_float(p.type, d.dc0, p.at_state(tile.first + row, tile.direction) * p.hidden + unit, dc);
     }
 
     BK_TEAM bool is_in(const CellTile& tile, int64_t t, int row) const { return t < p.length(tile.first + row); }
-    BK_TEAM int64_t at(const CellTile& tile, int64_t t, int row) const {
-        return p.at_token(t, tile.first + row, tile.direction);
+
+    // Whether the gradient of h in front of a token is that of the sums alone: h has no other way to the token's.
+    BK_HD bool goes_through_sums() const { return p.cell != Cell::kGru && p.cell != Cell::kGruResetFirst; }
+
+    // Adds the gradient of y.
+    BK_TEAM void add_dy(const CellTile& tile, int64_t t, int row, int unit, int count, Units* h) const {
+        const Units dy = Units::load(p.type, d.dy, at(tile, t, row) * p.outputs + unit, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) h->at[l] += dy.at[l];
     }
 
-    // to = s' R, of h's width.
-    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, float* to, bool adds) const {
-        packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.sum_pitch, rows.sums,
-                       p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, to, rows.h_pitch, adds);
-        team.sync();
-    }
-
-    BK_TEAM void retreat(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
-        for (int row = 0; row < tile.rows; ++row) {
-            const bool has_token = is_in(tile, t, row);
-            for_units(team, p.outputs, [&](int unit, int count) {
-                const int64_t from = at(tile, t, row) * p.outputs + unit;
-                float* const of_h = rows.h + row * rows.h_pitch + unit;
-                Units h = Units::of(of_h, count);
-                if (has_token) {
-                    const Units dy = Units::load(p.type, d.dy, from, count);
-                    BK_UNIT_LOOP
-                    for (int l = 0; l < kUnits; ++l) h.at[l] += dy.at[l];
-                    h.put(of_h, count);
-                }
-                if (d.outputs != nullptr) (has_token ? h : Units::zeros()).put(d.outputs + from, count);
-            });
-        }
-        team.sync();
-        const float* of_output = rows.h;
-        int output_pitch = rows.h_pitch;
-        if (p.projects()) {
-            packed_product(team, tile.product_rows(), 0, rows.c_pitch, rows.h_pitch, rows.h,
-                           p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.operand, rows.c_pitch, false);
-            team.sync();
-            of_output = rows.operand;
-            output_pitch = rows.c_pitch;
-        }
-        for (int row = 0; row < tile.rows; ++row)
-            for_units(team, p.hidden, [&](int unit, int count) {
-                unit_step(tile, rows, t, row, unit, count, Units::of(of_output + row * output_pitch + unit, count));
-            });
-        team.sync();
-        if (p.cell == Cell::kGruResetFirst) through_reset(team, tile, rows, t);
-        if (p.projects() || p.cell == Cell::kLstm || gates_of(p.cell) == 1) {
-            // Rows without the token keep the gradient of h.
-            for (int row = 0; row < tile.rows; ++row)
-                for (int unit = team.rank; unit < rows.h_pitch; unit += team.size)
-                    if (is_in(tile, t, row)) rows.h[row * rows.h_pitch + unit] = 0.0f;
-            team.sync();
-        }
-        multiply(team, tile, rows, rows.h, true);
-    }
-
-    // Stores a gate's gradient, and the one of s.
-    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, int count,
-                      const Units& x, const Units& of_sum) const {
-        of_sum.put(rows.sums + row * rows.sum_pitch + gate * p.hidden + unit, count);
-        x.store(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, count);
-    }
-
+    // A block of hidden units, from the gradient of their outputs; those of the sums go to `sums`.
     BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
                            const Units& dh) const {
         const int gates = p.gates_count();
@@ -157,7 +94,7 @@ private:
                     s.at[l] = of_n.at[l] * s.at[l] * r.at[l] * (1.0f - r.at[l]);
                     r.at[l] *= of_n.at[l];
                 }
-                of_h.put(rows.h + row * rows.h_pitch + unit, count);
+                of_h.put(rows.h_at(row, unit), count);
                 if (p.cell == Cell::kGru) {
                     give_gate(2, of_n, r);
                     give_gate(0, s, s);
@@ -166,14 +103,14 @@ private:
                     give_gate(2, of_n, of_n);
                     give_gate(0, zeros, zeros);
                     give_gate(1, of_z, zeros);
-                    of_z.put(rows.c + row * rows.c_pitch + unit, count);
+                    of_z.put(rows.c_at(row, unit), count);
                 }
                 return;
             }
             case Cell::kLstm: {
                 Units i = value(0), f = value(1), g = value(2), o = value(3), c = value(4);
                 const Units previous = previous_c(tile, t, row, unit, count);
-                float* const of_c = rows.c + row * rows.c_pitch + unit;
+                float* const of_c = rows.c_at(row, unit);
                 Units dc = Units::of(of_c, count);
                 BK_UNIT_LOOP
                 for (int l = 0; l < kUnits; ++l) {
@@ -196,6 +133,85 @@ private:
         }
     }
 
+private:
+    BK_TEAM void load(const Team& team, const CellTile& tile, const CellRows& rows) const {
+        const auto fill = [&](float* to, int pitch, const void* from, int width) {
+            for (int i = team.rank; i < kBatchTile * pitch; i += team.size) {
+                const int row = i / pitch, unit = i % pitch;
+                const bool is_in = from != nullptr && row < tile.rows && unit < width;
+                to[i] = is_in ? load_float(p.type, from, p.at_state(tile.first + row, tile.direction) * width + unit) : 0.0f;
+            }
+        };
+        fill(rows.h, rows.h_pitch, d.dh_n, p.outputs);
+        fill(rows.c, rows.c_pitch, d.dc_n, p.hidden);
+        fill(rows.sums, rows.sum_pitch, nullptr, 0);
+        fill(rows.operand, rows.c_pitch > rows.h_pitch ? rows.c_pitch : rows.h_pitch, nullptr, 0);
+    }
+
+    BK_TEAM void store(const Team& team, const CellTile& tile, const CellRows& rows) const {
+        for (int row = 0; row < tile.rows; ++row) {
+            for (int unit = team.rank; unit < p.outputs; unit += team.size) store_h(tile, row, unit, *rows.h_at(row, unit));
+            for (int unit = team.rank; unit < p.hidden; unit += team.size) store_c(tile, row, unit, *rows.c_at(row, unit));
+        }
+    }
+
+    BK_TEAM int64_t at(const CellTile& tile, int64_t t, int row) const {
+        return p.at_token(t, tile.first + row, tile.direction);
+    }
+
+    // to = s' R, of h's width.
+    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, float* to, bool adds) const {
+        packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.sum_pitch, rows.sums,
+                       p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, to, rows.h_pitch, adds);
+        team.sync();
+    }
+
+    BK_TEAM void retreat(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
+        for (int row = 0; row < tile.rows; ++row) {
+            const bool has_token = is_in(tile, t, row);
+            for_units(team, p.outputs, [&](int unit, int count) {
+                const int64_t from = at(tile, t, row) * p.outputs + unit;
+                Units h = Units::of(rows.h_at(row, unit), count);
+                if (has_token) {
+                    add_dy(tile, t, row, unit, count, &h);
+                    h.put(rows.h_at(row, unit), count);
+                }
+                if (d.outputs != nullptr) (has_token ? h : Units::zeros()).put(d.outputs + from, count);
+            });
+        }
+        team.sync();
+        const float* of_output = rows.h;
+        int output_pitch = rows.h_pitch;
+        if (p.projects()) {
+            packed_product(team, tile.product_rows(), 0, rows.c_pitch, rows.h_pitch, rows.h,
+                           p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.operand, rows.c_pitch, false);
+            team.sync();
+            of_output = rows.operand;
+            output_pitch = rows.c_pitch;
+        }
+        for (int row = 0; row < tile.rows; ++row)
+            for_units(team, p.hidden, [&](int unit, int count) {
+                unit_step(tile, rows, t, row, unit, count, Units::of(of_output + row * output_pitch + unit, count));
+            });
+        team.sync();
+        if (p.cell == Cell::kGruResetFirst) through_reset(team, tile, rows, t);
+        if (goes_through_sums()) {
+            // Rows without the token keep the gradient of h.
+            for (int row = 0; row < tile.rows; ++row)
+                for (int unit = team.rank; unit < rows.h_pitch; unit += team.size)
+                    if (is_in(tile, t, row)) *rows.h_at(row, unit) = 0.0f;
+            team.sync();
+        }
+        multiply(team, tile, rows, rows.h, true);
+    }
+
+    // Stores a gate's gradient, and the one of s.
+    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, int count,
+                      const Units& x, const Units& of_sum) const {
+        of_sum.put(rows.sum_at(row, gate, unit), count);
+        x.store(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, count);
+    }
+
     BK_TEAM Units previous_c(const CellTile& tile, int64_t t, int row, int unit, int count) const {
         const int64_t n = tile.first + row;
         const bool is_back = p.is_backwards(tile.direction);
@@ -214,9 +230,9 @@ private:
             const int64_t n = tile.first + row;
             const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden;
             for_units(team, p.hidden, [&](int unit, int count) {
-                float *const of_h = rows.h + row * rows.h_pitch + unit, *const sums = rows.sums + row * rows.sum_pitch + unit;
+                float* const of_h = rows.h_at(row, unit);
                 const Units r = Units::of(saved + unit, count),
-                            of_product = Units::of(rows.operand + row * rows.h_pitch + unit, count);
+                            of_product = Units::of(rows.operand_at(row, unit), count);
                 Units of_r = p.previous(t, n, tile.direction, unit, count), dh = Units::of(of_h, count);
                 BK_UNIT_LOOP
                 for (int l = 0; l < kUnits; ++l) {
@@ -225,8 +241,8 @@ private:
                 }
                 dh.put(of_h, count);
                 give(tile, rows, t, row, 0, unit, count, of_r, of_r);
-                Units::of(rows.c + row * rows.c_pitch + unit, count).put(sums + p.hidden, count);
-                Units::zeros().put(sums + 2 * p.hidden, count);
+                Units::of(rows.c_at(row, unit), count).put(rows.sum_at(row, 1, unit), count);
+                Units::zeros().put(rows.sum_at(row, 2, unit), count);
             });
         }
         team.sync();

@@ -11,7 +11,8 @@ namespace bk::recurrent {
 // begin with `first_unit`.
 struct CellRows {
     float *h, *c, *sums, *operand;
-    int h_pitch, c_pitch, sum_pitch, operand_pitch, gate_pitch, first_unit;
+    int h_pitch, c_pitch, sum_pitch, operand_pitch, first_unit;
+    int64_t gate_pitch;
 
     BK_HD static CellRows of(const CellProblem& p, int64_t item) {
         CellRows r{};

@@ -71,9 +71,9 @@ struct PackFragments {
     }
 };
 
-// An operand's element k of sequence n; there are `row_blocks` blocks of eight sequences.
-BK_HD void put_operand(float* operand, int64_t row_blocks, int64_t k, int64_t n, float x) {
-    operand[((k / 16 * row_blocks + n / 8) * 32 + n % 8 * 4 + k % 16 / 4) * 4 + k % 4] = x;
+// Where an operand has element k of sequence n; there are `row_blocks` blocks of eight sequences.
+BK_HD int64_t operand_index(int64_t row_blocks, int64_t k, int64_t n) {
+    return ((k / 16 * row_blocks + n / 8) * 32 + n % 8 * 4 + k % 16 / 4) * 4 + k % 4;
 }
 
 // Numbers of f32 as sums of elements of 16 bits: three of bf16, whose 24 bits are all, or two of f16, which have 22 within f16's
@@ -100,11 +100,11 @@ BK_DEVICE void split_pair(uint32_t first, uint32_t second, uint32_t* words, int 
     }
 }
 
-// sums += m b for up to four fragments of the matrix, of 16 rows, and kTiles of the operand, of eight sequences.
-template <class E, int kTiles>
+// sums += m b for up to kMost fragments of the matrix, of 16 rows, and kTiles of the operand, of eight sequences.
+template <class E, int kTiles, int kMost>
 struct StepProduct {
     static constexpr int kRows = 8 * kTiles, kPitch = kStepUnits + 4, kWords = kMatrixWords<E>;
-    static constexpr int kTileFloats = kRows * kPitch, kPartialFloats = kMaxGates * kTileFloats;
+    static constexpr int kTileFloats = kRows * kPitch, kPartialFloats = kMost * kTileFloats;
     static constexpr int kFloats = kStepWarps / 2 * kPartialFloats;
 
     struct Source {
@@ -116,12 +116,12 @@ struct StepProduct {
         int tiles, depth;  // K blocks
     };
     struct Words {
-        uint4 matrix[kMaxGates][kWords], operand[kTiles];
+        uint4 matrix[kMost][kWords], operand[kTiles];
 
         BK_DEVICE void load_matrix(const Source& s, int block, int lane) {
             const uint4* const from = s.matrix + block * s.matrix_step + lane;
             BK_UNROLL
-            for (int m = 0; m < kMaxGates; ++m)
+            for (int m = 0; m < kMost; ++m)
                 if (m < s.tiles) {
                     BK_UNROLL
                     for (int w = 0; w < kWords; ++w) matrix[m][w] = load_bypass_l1(from + m * s.tile_step + w * 32);
@@ -132,14 +132,14 @@ struct StepProduct {
         }
     };
 
-    float sum[kMaxGates][kTiles][4];
+    float sum[kMost][kTiles][4];
 
     // Waits for the kernel before, which has written the operand. Then the partial sums of four pairs of warps are in `partials`,
     // [4, tiles, sequences, pitch].
     BK_DEVICE void run(const Source& s, float* partials) {
         const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
         BK_UNROLL
-        for (int i = 0; i < kMaxGates * kTiles * 4; ++i) sum[i / (kTiles * 4)][i / 4 % kTiles][i % 4] = 0.0f;
+        for (int i = 0; i < kMost * kTiles * 4; ++i) sum[i / (kTiles * 4)][i / 4 % kTiles][i % 4] = 0.0f;
         Words next{};
         if (warp < s.depth) next.load_matrix(s, warp, lane);
         wait_for_previous_kernel();
@@ -149,9 +149,9 @@ struct StepProduct {
             for (int n = 0; n < kTiles; ++n) next.load_operand(s, warp, lane, n);
         }
         for (int block = warp; block < s.depth; block += kStepWarps) {
-            uint4 matrix[kMaxGates][kWords];
+            uint4 matrix[kMost][kWords];
             BK_UNROLL
-            for (int i = 0; i < kMaxGates * kWords; ++i) matrix[i / kWords][i % kWords] = next.matrix[i / kWords][i % kWords];
+            for (int i = 0; i < kMost * kWords; ++i) matrix[i / kWords][i % kWords] = next.matrix[i / kWords][i % kWords];
             const bool has_next = block + kStepWarps < s.depth;
             if (has_next) next.load_matrix(s, block + kStepWarps, lane);
             BK_UNROLL
@@ -176,7 +176,7 @@ struct StepProduct {
     }
 
 private:
-    BK_DEVICE void multiply(int tiles, const uint4 (&matrix)[kMaxGates][kWords], const uint4& operand, int n) {
+    BK_DEVICE void multiply(int tiles, const uint4 (&matrix)[kMost][kWords], const uint4& operand, int n) {
         if constexpr (std::is_same_v<E, float>) {
             uint32_t high[2][2], low[2][2];
             split(operand.x, &high[0][0], &low[0][0]);
@@ -184,7 +184,7 @@ private:
             split(operand.z, &high[1][0], &low[1][0]);
             split(operand.w, &high[1][1], &low[1][1]);
             BK_UNROLL
-            for (int m = 0; m < kMaxGates; ++m) {
+            for (int m = 0; m < kMost; ++m) {
                 if (m >= tiles) continue;
                 BK_UNROLL
                 for (int w = 0; w < kWords; ++w) {
@@ -206,7 +206,7 @@ private:
             BK_UNROLL
             for (int part = kParts<E> - 1; part >= 0; --part) {
                 BK_UNROLL
-                for (int m = 0; m < kMaxGates; ++m) {
+                for (int m = 0; m < kMost; ++m) {
                     if (m >= tiles) continue;
                     const uint4& of = matrix[m][0];
                     const uint32_t words[4] = {of.x, of.y, of.z, of.w};
@@ -222,7 +222,7 @@ private:
     }
     BK_DEVICE void store(int tiles, float* own, int lane, bool adds) const {
         BK_UNROLL
-        for (int m = 0; m < kMaxGates; ++m) {
+        for (int m = 0; m < kMost; ++m) {
             if (m >= tiles) continue;
             BK_UNROLL
             for (int i = 0; i < kTiles * 4; ++i) {

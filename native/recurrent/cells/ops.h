@@ -8,7 +8,6 @@
 #include "core/abi/checks.h"
 #include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
-#include "recurrent/cells/backward.h"
 #include "recurrent/cells/steps.h"
 
 namespace bk::recurrent {
@@ -84,9 +83,10 @@ struct CellExtents {
     size_t backward_bytes() const {
         CellProblem p = problem();
         CellGradients d{};
-        Carver carver;
-        carve_backward(&carver, &p, &d);
-        return carver.bytes();
+        Carver teams, steps;
+        carve_backward(&teams, &p, &d);
+        StepBuffers::carve(&steps, p, int64_t{p.gates_count()} * CellProblem::padded(hidden));
+        return std::max(teams.bytes(), steps.bytes());
     }
 };
 
@@ -123,7 +123,11 @@ inline Status run_cells_backward(const Launch& launch, const CellExtents& e, Cel
     Carver carver(launch.workspace);
     float* const workers = e.carve_backward(&carver, &p, &d);
     if (!p.projects()) d.outputs = nullptr;
-    if (p.batch > 0) {
+    if (p.batch > 0 && goes_by_steps(p)) {
+        Carver steps(launch.workspace);
+        const int64_t deep = int64_t{p.gates_count()} * CellProblem::padded(p.hidden);
+        BK_TRY(run_steps_backward(launch, p, d, StepBuffers::carve(&steps, p, deep)));
+    } else if (p.batch > 0) {
         BK_TRY(pack(launch, p, false));
         BK_TRY(run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellBackward{p, d}));
     }

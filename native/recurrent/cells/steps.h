@@ -13,7 +13,7 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "recurrent/cells/forward.h"
+#include "recurrent/cells/backward.h"
 
 namespace bk::recurrent {
 
@@ -55,10 +55,12 @@ struct StepBuffers {
 
 // All tokens of a layer that goes by steps.
 Status run_steps(const Launch& launch, const CellProblem& p, const StepBuffers& buffers);
+Status run_steps_backward(const Launch& launch, const CellProblem& p, const CellGradients& d, const StepBuffers& buffers);
 
 }  // namespace bk::recurrent
 
 #if BK_CUDA
+#include "recurrent/cells/steps_backward_cuda.cuh"
 #include "recurrent/cells/steps_cuda.cuh"
 #else
 #include "recurrent/cells/steps_cpu.h"

@@ -7,5 +7,8 @@
 namespace bk::recurrent {
 
 inline Status run_steps(const Launch&, const CellProblem&, const StepBuffers&) { return Status::kOk; }
+inline Status run_steps_backward(const Launch&, const CellProblem&, const CellGradients&, const StepBuffers&) {
+    return Status::kOk;
+}
 
 }  // namespace bk::recurrent

@@ -8,27 +8,30 @@
 
 namespace bk::recurrent {
 
-// A block of a step: 16 units of a tile of sequences.
+// Units and sequences of a step's blocks.
+struct StepShape {
+    int units, sequences;
+
+    BK_HD int64_t unit_blocks(const CellProblem& p) const { return (p.hidden + int64_t{units} - 1) / units; }
+    BK_HD int64_t tiles(const CellProblem& p) const { return (p.batch + sequences - 1) / sequences; }
+    int64_t items(const CellProblem& p) const { return p.directions * unit_blocks(p) * tiles(p); }
+    // Whether the blocks are enough for the device; larger ones load less.
+    bool fits(const CellProblem& p) const {
+        return (sequences <= kStepRows / 2 || p.batch > kStepRows / 2) && 4 * items(p) >= 3 * device_sms();
+    }
+};
+
 struct StepTile {
     CellTile tile;
     int unit;
 
-    template <class Problem>
-    BK_DEVICE static StepTile of(const Problem& p, int sequences) {
-        const int64_t blocks = CellProblem::padded(p.hidden) / kStepUnits, tiles = (p.batch + sequences - 1) / sequences;
-        const int64_t first = int64_t{blockIdx.x} / blocks % tiles * sequences, left = p.batch - first;
-        return {{int64_t{blockIdx.x} / blocks / tiles, first, static_cast<int>(left < sequences ? left : sequences)},
-                static_cast<int>(int64_t{blockIdx.x} % blocks * kStepUnits)};
-    }
-    static int64_t items(const CellProblem& p, int sequences) {
-        return p.directions * (CellProblem::padded(p.hidden) / kStepUnits) * ceil_div<int64_t>(p.batch, sequences);
+    BK_DEVICE static StepTile of(const CellProblem& p, const StepShape& shape) {
+        const int64_t blocks = shape.unit_blocks(p), block = blockIdx.x, tiles = shape.tiles(p);
+        const int64_t first = block / blocks % tiles * shape.sequences, left = p.batch - first;
+        return {{block / blocks / tiles, first, static_cast<int>(left < shape.sequences ? left : shape.sequences)},
+                static_cast<int>(block % blocks * shape.units)};
     }
 };
-
-// Sequences of a block: as many as leave no SM idle, since fewer read the operand less often than the matrix.
-inline int step_sequences(const CellProblem& p) {
-    return p.batch > 16 && 4 * StepTile::items(p, kStepRows) >= 3 * device_sms() ? kStepRows : kStepRows / 2;
-}
 
 // Kernels of one token after the other; all but the first start while the one before ends.
 template <class Step, class... P>
@@ -58,8 +61,9 @@ struct StartForward {
             const int64_t from = p.at_state(n, direction) * p.hidden + unit;
             const float h = is_in && p.h0 != nullptr ? load_float(p.type, p.h0, from) : 0.0f;
             const float c = is_in && p.c0 != nullptr ? load_float(p.type, p.c0, from) : 0.0f;
-            put_operand(b.operand(0, direction, wide, row_blocks), row_blocks, unit, n, h);
-            put_operand(b.operand(1, direction, wide, row_blocks), row_blocks, unit, n, 0.0f);
+            const int64_t to = operand_index(row_blocks, unit, n);
+            b.operand(0, direction, wide, row_blocks)[to] = h;
+            b.operand(1, direction, wide, row_blocks)[to] = 0.0f;
             if (!has_row) continue;
             b.h[p.at_state(n, direction) * wide + unit] = h;
             b.c[p.at_state(n, direction) * wide + unit] = c;
@@ -75,10 +79,10 @@ struct ForwardStep {
 
 template <class E, int kTiles>
 __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 2 : 1) forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
-    using Product = StepProduct<E, kTiles>;
+    using Product = StepProduct<E, kTiles, kMaxGates>;
     __shared__ float partials[Product::kFloats];
     const CellProblem& p = s.forward.p;
-    const StepTile at = StepTile::of(p, Product::kRows);
+    const StepTile at = StepTile::of(p, {kStepUnits, Product::kRows});
     const CellTile& tile = at.tile;
     const int thread = static_cast<int>(threadIdx.x), wide = CellProblem::padded(p.hidden), gates = p.gates_count();
     const int64_t t = p.is_backwards(tile.direction) ? p.seqlen - 1 - step : step;
@@ -120,7 +124,7 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
         }
         s.forward.give(tile, rows, t, row, unit, 1, h, is_in);
         if (step + 1 < p.seqlen) {
-            put_operand(next, s.row_blocks, unit, tile.first + row, is_in ? h.at[0] : *rows.h_at(row, unit));
+            next[operand_index(s.row_blocks, unit, tile.first + row)] = is_in ? h.at[0] : *rows.h_at(row, unit);
             continue;
         }
         s.forward.store_h(tile, rows, row, unit, 1);
@@ -134,13 +138,11 @@ inline Status run_steps(const Launch& launch, const CellProblem& p, const StepBu
     const ForwardStep step{{p}, buffers, StepBuffers::row_blocks(p)};
     const StartForward start{p, buffers, step.row_blocks};
     BK_TRY(run_teams(launch, start.items(), 4096, start));
-    const int sequences = step_sequences(p);
-    const int64_t items = StepTile::items(p, sequences);
+    constexpr StepShape large{kStepUnits, kStepRows}, small{kStepUnits, kStepRows / 2};
     return with_step_element(p, true, [&](auto element) {
         using E = decltype(element);
-        if (sequences == kStepRows)
-            return run_step_kernels(launch, step, items, p.seqlen, forward_step_kernel<E, kStepRows / 8>);
-        return run_step_kernels(launch, step, items, p.seqlen, forward_step_kernel<E, kStepRows / 16>);
+        if (large.fits(p)) return run_step_kernels(launch, step, large.items(p), p.seqlen, forward_step_kernel<E, kStepRows / 8>);
+        return run_step_kernels(launch, step, small.items(p), p.seqlen, forward_step_kernel<E, kStepRows / 16>);
     });
 }
 
