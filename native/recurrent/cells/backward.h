@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient through time, and then those of the matrices, which are products over all tokens in a fixed order.
+// The gradient through time.
 //
 // dgates are the gradients of x, which are those of s, but for n of a GRU: with s_n under the reset gate it has dn r, and with
 // the reset gate in front of R the gradient of r h is dn R.
@@ -231,8 +231,7 @@ private:
             const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden;
             for_units(team, p.hidden, [&](int unit, int count) {
                 float* const of_h = rows.h_at(row, unit);
-                const Units r = Units::of(saved + unit, count),
-                            of_product = Units::of(rows.operand_at(row, unit), count);
+                const Units r = Units::of(saved + unit, count), of_product = Units::of(rows.operand_at(row, unit), count);
                 Units of_r = p.previous(t, n, tile.direction, unit, count), dh = Units::of(of_h, count);
                 BK_UNIT_LOOP
                 for (int l = 0; l < kUnits; ++l) {
@@ -246,104 +245,6 @@ private:
             });
         }
         team.sync();
-    }
-};
-
-// dw[j, i] = sum over tokens of x[token, j] y[token, i], and db[j] that of x: of R, or of the projection.
-struct MatrixGradient {
-    CellProblem p;
-    CellGradients d;
-    bool is_projection;
-
-    static constexpr int kSide = 64, kTokens = 32, kPitch = kSide + 4;
-
-    static int64_t floats() { return int64_t{2} * kTokens * kPitch + int64_t{kSide} * kPitch + kSide; }
-    // Rows of one gate, so that a tile's rows have one right operand.
-    BK_HD int64_t rows() const { return is_projection ? p.outputs : p.hidden; }
-    BK_HD int64_t columns() const { return is_projection ? p.hidden : p.outputs; }
-    BK_HD int64_t row_tiles() const { return (rows() + kSide - 1) / kSide; }
-    BK_HD int64_t column_tiles() const { return (columns() + kSide - 1) / kSide; }
-    BK_HD int64_t blocks() const { return is_projection ? 1 : p.gates_count(); }
-    int64_t items() const { return p.directions * blocks() * row_tiles() * column_tiles(); }
-
-    BK_TEAM void operator()(const Team& team, int64_t item) const {
-        const int64_t j = item / column_tiles() % row_tiles() * kSide, i = item % column_tiles() * kSide;
-        const int64_t gate = item / (column_tiles() * row_tiles()) % blocks();
-        const int64_t direction = item / (column_tiles() * row_tiles() * blocks());
-        float* const x = static_cast<float*>(team.scratch);
-        float *const y = x + kTokens * kPitch, *const sum = y + kTokens * kPitch, *const bias = sum + kSide * kPitch;
-        for (int k = team.rank; k < kSide; k += team.size) bias[k] = 0.0f;
-        const int64_t tokens = p.seqlen * p.batch;
-        for (int64_t first = 0; first == 0 || first < tokens; first += kTokens) {
-            for_units(team, kTokens * kSide, [&](int at, int) {
-                const int row = at / kSide, column = at % kSide;
-                const int64_t token = first + row;
-                Units of_x = Units::zeros(), of_y = Units::zeros();
-                if (token < tokens && j + column < rows()) of_x = left(token, direction, gate, j + column);
-                if (token < tokens && i + column < columns()) of_y = right(token, direction, gate, i + column);
-                of_x.put(x + row * kPitch + column, kUnits);
-                of_y.put(y + row * kPitch + column, kUnits);
-            });
-            team.sync();
-            tile_product(team, kSide, kSide, kTokens, transposed(x, kPitch), y, kPitch, sum, kPitch, 1.0f, first > 0);
-            for_units(team, kSide, [&](int k, int) {
-                Units sums = Units::of(bias + k, kUnits);
-                for (int row = 0; row < kTokens; ++row) {
-                    BK_UNIT_LOOP
-                    for (int l = 0; l < kUnits; ++l) sums.at[l] += x[row * kPitch + k + l];
-                }
-                sums.put(bias + k, kUnits);
-            });
-            team.sync();
-        }
-        store(team, direction * blocks() + gate, j, i, sum, bias);
-    }
-
-private:
-    BK_TEAM static int block_count(int64_t width, int64_t first) {
-        return static_cast<int>(width - first < kUnits ? width - first : kUnits);
-    }
-    BK_TEAM Units left(int64_t token, int64_t direction, int64_t gate, int64_t j) const {
-        const int64_t at = token * p.directions + direction;
-        const int count = block_count(rows(), j);
-        if (is_projection) return Units::of(d.outputs + at * p.outputs + j, count);
-        Units x = Units::load(p.type, d.dgates, at * p.gate_rows() + gate * p.hidden + j, count);
-        if (p.cell != Cell::kGru || gate != 2) return x;
-        const Units r = Units::of(p.saved + at * saved_of(p.cell) * p.hidden + j, count);
-        BK_UNIT_LOOP
-        for (int l = 0; l < kUnits; ++l) x.at[l] *= r.at[l];
-        return x;
-    }
-    BK_TEAM Units right(int64_t token, int64_t direction, int64_t gate, int64_t i) const {
-        const int64_t t = token / p.batch, n = token % p.batch;
-        const int count = block_count(columns(), i);
-        const float* const saved = p.saved + (token * p.directions + direction) * saved_of(p.cell) * p.hidden + i;
-        if (t >= p.length(n)) return Units::zeros();
-        if (is_projection) {
-            Units o = Units::of(saved + int64_t{3} * p.hidden, count);
-            const Units c = Units::of(saved + int64_t{4} * p.hidden, count);
-            BK_UNIT_LOOP
-            for (int l = 0; l < kUnits; ++l) o.at[l] *= cell_tanh(c.at[l]);
-            return o;
-        }
-        Units h = p.previous(t, n, direction, static_cast<int>(i), count);
-        if (p.cell != Cell::kGruResetFirst || gate != 2) return h;
-        const Units r = Units::of(saved, count);
-        BK_UNIT_LOOP
-        for (int l = 0; l < kUnits; ++l) h.at[l] *= r.at[l];
-        return h;
-    }
-
-    BK_TEAM void store(const Team& team, int64_t block, int64_t j, int64_t i, const float* sum, const float* bias) const {
-        void* const to = is_projection ? d.dw_hr : d.dw_hh;
-        for (int at = team.rank; at < kSide * kSide && to != nullptr; at += team.size) {
-            const int row = at / kSide, column = at % kSide;
-            if (j + row < rows() && i + column < columns())
-                store_float(p.type, to, (block * rows() + j + row) * columns() + i + column, sum[row * kPitch + column]);
-        }
-        if (is_projection || d.db_hh == nullptr || i > 0) return;
-        for (int k = team.rank; k < kSide; k += team.size)
-            if (j + k < rows()) store_float(p.type, d.db_hh, block * rows() + j + k, bias[k]);
     }
 };
 

@@ -59,7 +59,7 @@ struct CellForward {
         if (is_in) h.put(rows.h_at(row, unit), count);
         h.store(p.type, p.y, p.at_token(t, tile.first + row, tile.direction) * p.outputs + unit, count);
     }
-    // What a sequence saves of a token that it does not have.
+    // Zeros are saved of a token that a sequence does not have.
     BK_TEAM void skip(const CellTile& tile, int64_t t, int row, int unit, int count) const {
         for (int k = 0; k < saved_of(p.cell); ++k) keep(tile, t, row, unit, count, k, Units::zeros());
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a time step by tensor cores, from operands in the order of their fragments: a lane loads 16 bytes at a time, and a
-// warp whole cache lines.
+// Products of a time step by tensor cores, from operands in the order of their fragments: a lane loads 16 bytes at a time, and
+// a warp whole cache lines.
 //
 // A fragment has 16 elements of K; lane 4 g + t has elements 4t to 4t + 3: in the matrix of rows g and g + 8 of 16, in the
 // operand, which is f32, of sequence g of eight. Warps share out K.
@@ -55,7 +55,7 @@ struct PackFragments {
         with_type(p.type, p.w_hh, [&](const auto* matrix) {
             using T = std::remove_const_t<std::remove_reference_t<decltype(*matrix)>>;
             for (int i = team.rank; i < 256; i += team.size) {
-                // The element's place in a lane's words: of f32, each word has two of the four columns.
+                // Element v of lane and row: in 16 bits a lane's 16 bytes have four of two rows, in f32 two.
                 const int lane = is_wide ? i / 4 % 32 : i / 8, half = is_wide ? i % 2 : i / 2 % 2;
                 const int v = is_wide ? i / 128 * 2 + i / 2 % 2 : i / 4 % 2 * 2 + i % 2;
                 const int64_t m = first + lane / 4 + 8 * half, k = first_k + lane % 4 * 4 + v;
@@ -71,13 +71,13 @@ struct PackFragments {
     }
 };
 
-// Where an operand has element k of sequence n; there are `row_blocks` blocks of eight sequences.
+// Index of element k of sequence n in an operand; there are `row_blocks` blocks of eight sequences.
 BK_HD int64_t operand_index(int64_t row_blocks, int64_t k, int64_t n) {
     return ((k / 16 * row_blocks + n / 8) * 32 + n % 8 * 4 + k % 16 / 4) * 4 + k % 4;
 }
 
-// Numbers of f32 as sums of elements of 16 bits: three of bf16, whose 24 bits are all, or two of f16, which have 22 within f16's
-// range. Infinities have no residual.
+// Numbers of f32 as sums of elements of 16 bits: three of bf16, whose 24 bits are all, or two of f16, which have 22 within
+// f16's range. Infinities have no residual.
 template <class E>
 constexpr int kParts = std::is_same_v<E, bf16> ? 3 : 2;
 
@@ -134,8 +134,8 @@ struct StepProduct {
 
     float sum[kMost][kTiles][4];
 
-    // Waits for the kernel before, which has written the operand. Then the partial sums of four pairs of warps are in `partials`,
-    // [4, tiles, sequences, pitch].
+    // Waits for the kernel before, which has written the operand. Then the partial sums of four pairs of warps are in
+    // `partials`, [4, tiles, sequences, pitch].
     BK_DEVICE void run(const Source& s, float* partials) {
         const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
         BK_UNROLL

@@ -8,6 +8,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
+#include "recurrent/cells/matrix_gradient.h"
 #include "recurrent/cells/steps.h"
 
 namespace bk::recurrent {
@@ -70,8 +71,7 @@ struct CellExtents {
         const int64_t tokens = int64_t{seqlen} * batch * directions;
         d->outputs = carver->take<float>(cell_rows() > 0 ? tokens * outputs : 0);
         const MatrixGradient of_recurrent{*p, *d, false}, of_projection{*p, *d, true};
-        const int64_t items = std::max(of_recurrent.items(), of_projection.items());
-        return carver->take<float>(scratch_floats(items, MatrixGradient::floats()));
+        return carver->take<float>(std::max(matrix_gradient_floats(of_recurrent), matrix_gradient_floats(of_projection)));
     }
     size_t forward_bytes() const {
         CellProblem p = problem();
@@ -132,14 +132,13 @@ inline Status run_cells_backward(const Launch& launch, const CellExtents& e, Cel
         BK_TRY(run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellBackward{p, d}));
     }
     const MatrixGradient of_recurrent{p, d, false}, of_projection{p, d, true};
-    if (d.dw_hh != nullptr || d.db_hh != nullptr)
-        BK_TRY(run_with_scratch(launch, of_recurrent.items(), MatrixGradient::floats(), workers, of_recurrent));
+    if (d.dw_hh != nullptr || d.db_hh != nullptr) BK_TRY(run_matrix_gradient(launch, of_recurrent, workers));
     if (d.dw_hr == nullptr) return Status::kOk;
     if (!p.projects()) {
         const size_t bytes = p.type == RowType::kF32 ? 4 : 2;
         return fill_bytes(launch, d.dw_hr, 0, static_cast<size_t>(p.directions) * p.outputs * p.hidden * bytes);
     }
-    return run_with_scratch(launch, of_projection.items(), MatrixGradient::floats(), workers, of_projection);
+    return run_matrix_gradient(launch, of_projection, workers);
 }
 
 template <class T>

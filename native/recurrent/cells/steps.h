@@ -5,8 +5,8 @@
 //
 // The matrix is packed once for each call, in its own dtype and the order of tensor-core fragments. The operand of the product,
 // h or the gradients of the gates, is f32 in a buffer of this order that the launch before has written. A matrix of 16 bits
-// multiplies its 24 bits as three numbers of bf16, or 22 as two of f16; f32 is 3xTF32. Sums have one order for every batch. States
-// in f32 stay in place.
+// multiplies its 24 bits as three numbers of bf16, or 22 as two of f16; f32 is 3xTF32. Sums have one order for every batch.
+// States in f32 stay in place.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,16 @@ constexpr int64_t kTeamElements = int64_t{1} << 14;
 // Cells with a second product within a token are not divided into steps.
 inline bool goes_by_steps(const CellProblem& p) {
     return BK_CUDA && p.seqlen > 0 && !p.projects() && p.outputs == p.hidden && p.cell != Cell::kGruResetFirst &&
-           p.gate_rows() * p.outputs > kTeamElements;
+           p.gate_rows() > kTeamElements / p.outputs;
 }
 
 // Workspace of a layer that goes by steps.
 struct StepBuffers {
-    void* matrix;        // [directions, blocks of 16 rows, blocks of 16 of K, gates, fragment]
-    float* operands[2];  // [directions, blocks of 16 of K, blocks of 8 sequences, fragment]; a token reads one, writes the other
-    float *h, *c;        // [directions, batch, padded hidden]
+    // The matrix: [directions, blocks of 16 rows, blocks of 16 of K, gates, fragment].
+    void* matrix;
+    // A token reads one and writes the other: [directions, blocks of 16 of K, blocks of 8 sequences, fragment].
+    float* operands[2];
+    float *h, *c;  // [directions, batch, padded hidden]
 
     // The operand of a step; `deep` is the padded K.
     BK_HD float* operand(int64_t step, int64_t direction, int64_t deep, int64_t row_blocks) const {

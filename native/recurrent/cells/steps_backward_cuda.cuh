@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 ? 2 : 1)
         prefetch_cache_line(p.saved + (row * saved + thread % saved) * p.hidden + at.unit);
     }
     Product product;
-    product.run({static_cast<const uint4*>(s.b.matrix) + column * pitch, fragment, pitch, reinterpret_cast<const uint4*>(operand),
-                 s.row_blocks * 32, blocks, step == 0 ? 0 : depth},
+    product.run({static_cast<const uint4*>(s.b.matrix) + column * pitch, fragment, pitch,
+                 reinterpret_cast<const uint4*>(operand), s.row_blocks * 32, blocks, step == 0 ? 0 : depth},
                 partials);
 
     const int64_t state = p.at_state(tile.first, tile.direction) * wide;
@@ -89,15 +89,17 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 ? 2 : 1)
     }
 }
 
-inline Status run_steps_backward(const Launch& launch, const CellProblem& p, const CellGradients& d, const StepBuffers& buffers) {
+inline Status run_steps_backward(const Launch& launch, const CellProblem& p, const CellGradients& d,
+                                 const StepBuffers& buffers) {
     const PackFragments pack{p, buffers.matrix, multiplies_f32(p, false), true};
     BK_TRY(run_teams(launch, pack.items(), 4096, pack));
     const StartBackward start{p, d, buffers};
     BK_TRY(run_teams(launch, start.items(), 4096, start));
-    // Of larger blocks those that load less for a product, matrices of 16 bits being half of f32.
+    // Blocks in the order of what they load for a product, matrices of 16 bits being half of f32.
     constexpr int kUnits = kStepUnits * kBackwardBlocks;
     StepShape shape{kUnits, kStepRows};
-    for (const StepShape& less : {StepShape{kUnits, kStepRows / 2}, StepShape{kStepUnits, kStepRows}, StepShape{kStepUnits, kStepRows / 2}})
+    for (const StepShape& less :
+         {StepShape{kUnits, kStepRows / 2}, StepShape{kStepUnits, kStepRows}, StepShape{kStepUnits, kStepRows / 2}})
         if (!shape.fits(p)) shape = less;
     const BackwardStep step{{p, d}, buffers, shape, StepBuffers::row_blocks(p)};
     const int64_t steps = p.seqlen + (d.dh0 != nullptr || d.dc0 != nullptr ? 1 : 0);

@@ -78,7 +78,8 @@ struct ForwardStep {
 };
 
 template <class E, int kTiles>
-__global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 2 : 1) forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
+__global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 2 : 1)
+    forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t step) {
     using Product = StepProduct<E, kTiles, kMaxGates>;
     __shared__ float partials[Product::kFloats];
     const CellProblem& p = s.forward.p;
@@ -95,8 +96,8 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
     const uint4* const matrix = static_cast<const uint4*>(s.b.matrix);
     const float* const operand = s.b.operand(step, tile.direction, wide, s.row_blocks) + tile.first * 16;
     Product product;
-    product.run({matrix + (tile.direction * depth + at.unit / 16) * depth * gates * fragment, int64_t{gates} * fragment, fragment,
-                 reinterpret_cast<const uint4*>(operand), s.row_blocks * 32, gates, depth},
+    product.run({matrix + (tile.direction * depth + at.unit / 16) * depth * gates * fragment, int64_t{gates} * fragment,
+                 fragment, reinterpret_cast<const uint4*>(operand), s.row_blocks * 32, gates, depth},
                 partials);
 
     const int64_t state = p.at_state(tile.first, tile.direction) * wide;
@@ -141,7 +142,8 @@ inline Status run_steps(const Launch& launch, const CellProblem& p, const StepBu
     constexpr StepShape large{kStepUnits, kStepRows}, small{kStepUnits, kStepRows / 2};
     return with_step_element(p, true, [&](auto element) {
         using E = decltype(element);
-        if (large.fits(p)) return run_step_kernels(launch, step, large.items(p), p.seqlen, forward_step_kernel<E, kStepRows / 8>);
+        if (large.fits(p))
+            return run_step_kernels(launch, step, large.items(p), p.seqlen, forward_step_kernel<E, kStepRows / 8>);
         return run_step_kernels(launch, step, small.items(p), p.seqlen, forward_step_kernel<E, kStepRows / 16>);
     });
 }
