@@ -53,6 +53,11 @@ struct CellBackward {
         for (int l = 0; l < kUnits; ++l) h->at[l] += dy.at[l];
     }
 
+    // The gradient of h, for that of the projection.
+    BK_TEAM void store_output(const CellTile& tile, int64_t t, int row, int unit, int count, const Units& h) const {
+        if (d.outputs != nullptr) h.put(d.outputs + at(tile, t, row) * p.outputs + unit, count);
+    }
+
     // A block of hidden units, from the gradient of their outputs; those of the sums go to `sums`.
     BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
                            const Units& dh) const {
@@ -133,6 +138,23 @@ struct CellBackward {
         }
     }
 
+    // From the gradient of r h: those of the reset gate and of h.
+    BK_TEAM void reset(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
+                       const Units& of_product) const {
+        float* const of_h = rows.h_at(row, unit);
+        const Units r = Units::of(p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden + unit, count);
+        Units of_r = p.previous(t, tile.first + row, tile.direction, unit, count), dh = Units::of(of_h, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) {
+            of_r.at[l] = of_product.at[l] * of_r.at[l] * r.at[l] * (1.0f - r.at[l]);
+            dh.at[l] += of_product.at[l] * r.at[l];
+        }
+        dh.put(of_h, count);
+        give(tile, rows, t, row, 0, unit, count, of_r, of_r);
+        Units::of(rows.c_at(row, unit), count).put(rows.sum_at(row, 1, unit), count);
+        Units::zeros().put(rows.sum_at(row, 2, unit), count);
+    }
+
 private:
     BK_TEAM void load(const Team& team, const CellTile& tile, const CellRows& rows) const {
         const auto fill = [&](float* to, int pitch, const void* from, int width) {
@@ -170,13 +192,12 @@ private:
         for (int row = 0; row < tile.rows; ++row) {
             const bool has_token = is_in(tile, t, row);
             for_units(team, p.outputs, [&](int unit, int count) {
-                const int64_t from = at(tile, t, row) * p.outputs + unit;
                 Units h = Units::of(rows.h_at(row, unit), count);
                 if (has_token) {
                     add_dy(tile, t, row, unit, count, &h);
                     h.put(rows.h_at(row, unit), count);
                 }
-                if (d.outputs != nullptr) (has_token ? h : Units::zeros()).put(d.outputs + from, count);
+                store_output(tile, t, row, unit, count, has_token ? h : Units::zeros());
             });
         }
         team.sync();
@@ -222,26 +243,13 @@ private:
         return Units::load(p.type, p.c0, p.at_state(n, tile.direction) * p.hidden + unit, count);
     }
 
-    // The product of n's gradient with R is that of r h: r and h get theirs. Then s' has r and z alone.
+    // The product of n's gradient with R is that of r h. Then s' has r and z alone.
     BK_TEAM void through_reset(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
         multiply(team, tile, rows, rows.operand, false);
         for (int row = 0; row < tile.rows; ++row) {
             if (!is_in(tile, t, row)) continue;
-            const int64_t n = tile.first + row;
-            const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden;
             for_units(team, p.hidden, [&](int unit, int count) {
-                float* const of_h = rows.h_at(row, unit);
-                const Units r = Units::of(saved + unit, count), of_product = Units::of(rows.operand_at(row, unit), count);
-                Units of_r = p.previous(t, n, tile.direction, unit, count), dh = Units::of(of_h, count);
-                BK_UNIT_LOOP
-                for (int l = 0; l < kUnits; ++l) {
-                    of_r.at[l] = of_product.at[l] * of_r.at[l] * r.at[l] * (1.0f - r.at[l]);
-                    dh.at[l] += of_product.at[l] * r.at[l];
-                }
-                dh.put(of_h, count);
-                give(tile, rows, t, row, 0, unit, count, of_r, of_r);
-                Units::of(rows.c_at(row, unit), count).put(rows.sum_at(row, 1, unit), count);
-                Units::zeros().put(rows.sum_at(row, 2, unit), count);
+                reset(tile, rows, t, row, unit, count, Units::of(rows.operand_at(row, unit), count));
             });
         }
         team.sync();

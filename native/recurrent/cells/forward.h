@@ -64,6 +64,21 @@ struct CellForward {
         for (int k = 0; k < saved_of(p.cell); ++k) keep(tile, t, row, unit, count, k, Units::zeros());
     }
 
+    // The reset gate times h, in front of the product for n; r and z stay in the first rows of c, which a GRU does not have.
+    BK_TEAM void reset(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count) const {
+        Units r = preactivation(tile, rows, t, row, 0, unit, count), z = preactivation(tile, rows, t, row, 1, unit, count);
+        Units h = Units::of(rows.h_at(row, unit), count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) {
+            r.at[l] = cell_sigmoid(r.at[l]);
+            z.at[l] = cell_sigmoid(z.at[l]);
+            h.at[l] *= r.at[l];
+        }
+        h.put(rows.operand_at(row, unit), count);
+        z.put(rows.c_at(row, unit), count);
+        if (t < p.length(tile.first + row)) keep(tile, t, row, unit, count, 0, r);
+    }
+
     // States behind the last token.
     BK_TEAM void store_h(const CellTile& tile, const CellRows& rows, int row, int unit, int count) const {
         const int64_t to = p.at_state(tile.first + row, tile.direction) * p.outputs + unit;
@@ -239,21 +254,6 @@ private:
         if (p.saved == nullptr) return;
         const int64_t at = p.at_token(t, tile.first + row, tile.direction) * saved_of(p.cell) + which;
         x.put(p.saved + at * p.hidden + unit, count);
-    }
-
-    // The reset gate times h, in front of the product for n; r and z stay in the first rows of c, which a GRU does not have.
-    BK_TEAM void reset(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count) const {
-        Units r = preactivation(tile, rows, t, row, 0, unit, count), z = preactivation(tile, rows, t, row, 1, unit, count);
-        Units h = Units::of(rows.h_at(row, unit), count);
-        BK_UNIT_LOOP
-        for (int l = 0; l < kUnits; ++l) {
-            r.at[l] = cell_sigmoid(r.at[l]);
-            z.at[l] = cell_sigmoid(z.at[l]);
-            h.at[l] *= r.at[l];
-        }
-        h.put(rows.operand_at(row, unit), count);
-        z.put(rows.c_at(row, unit), count);
-        if (t < p.length(tile.first + row)) keep(tile, t, row, unit, count, 0, r);
     }
 };
 

@@ -23,9 +23,10 @@ constexpr int kStepThreads = 256, kStepWarps = kStepThreads / 32;
 template <class E>
 constexpr int kMatrixWords = sizeof(E) / 2;
 
-// Whether tensor cores multiply in f32. The states of a RNN with relu may leave the range of f16.
+// Whether tensor cores multiply in f32. Gradients, and states behind relu or a projection, may leave the range of f16.
 inline bool multiplies_f32(const CellProblem& p, bool is_forward) {
-    return p.type == RowType::kF32 || (p.type == RowType::kF16 && (!is_forward || p.cell == Cell::kRnnRelu));
+    const bool is_bounded = is_forward && p.cell != Cell::kRnnRelu && !p.projects();
+    return p.type == RowType::kF32 || (p.type == RowType::kF16 && !is_bounded);
 }
 
 // body(E{}) for the element that tensor cores multiply.
@@ -35,41 +36,54 @@ Status with_step_element(const CellProblem& p, bool is_forward, const Body& body
     return p.type == RowType::kF16 ? body(f16{}) : body(bf16{});
 }
 
-// The recurrent matrix as fragments: [directions, unit blocks, K blocks, gates], or, transposed, [directions, column blocks,
-// gates, unit blocks].
+// A matrix [directions, gates, rows, columns] as fragments: [directions, row blocks, column blocks, gates], with K along
+// columns, or, transposed, [directions, column blocks, gates, row blocks].
 struct PackFragments {
-    CellProblem p;
+    RowType type;
+    const void* from;
     void* to;
+    int32_t directions, gates, rows, columns;
     bool is_wide, is_transposed;
 
-    int64_t items() const {
-        const int64_t blocks = CellProblem::padded(p.hidden) / 16;
-        return p.directions * blocks * blocks * p.gates_count();
-    }
+    BK_HD int64_t row_blocks() const { return CellProblem::padded(rows) / 16; }
+    BK_HD int64_t column_blocks() const { return CellProblem::padded(columns) / 16; }
+    int64_t items() const { return directions * row_blocks() * column_blocks() * gates; }
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t blocks = CellProblem::padded(p.hidden) / 16, gates = p.gates_count();
-        const int64_t within = item % (blocks * gates), first = item / (blocks * gates) % blocks * 16;
-        const int64_t gate = is_transposed ? within / blocks : within % gates;
-        const int64_t first_k = (is_transposed ? within % blocks : within / gates) * 16;
-        const int64_t first_row = (item / (blocks * gates * blocks) * gates + gate) * p.hidden;
-        with_type(p.type, p.w_hh, [&](const auto* matrix) {
+        const int64_t k_blocks = is_transposed ? row_blocks() : column_blocks(),
+                      m_blocks = is_transposed ? column_blocks() : row_blocks();
+        const int64_t within = item % (k_blocks * gates), first = item / (k_blocks * gates) % m_blocks * 16;
+        const int64_t gate = is_transposed ? within / k_blocks : within % gates;
+        const int64_t first_k = (is_transposed ? within % k_blocks : within / gates) * 16;
+        const int64_t first_row = (item / (k_blocks * gates * m_blocks) * gates + gate) * rows;
+        with_type(type, from, [&](const auto* matrix) {
             using T = std::remove_const_t<std::remove_reference_t<decltype(*matrix)>>;
             for (int i = team.rank; i < 256; i += team.size) {
                 // Element v of lane and row: in 16 bits a lane's 16 bytes have four of two rows, in f32 two.
                 const int lane = is_wide ? i / 4 % 32 : i / 8, half = is_wide ? i % 2 : i / 2 % 2;
                 const int v = is_wide ? i / 128 * 2 + i / 2 % 2 : i / 4 % 2 * 2 + i % 2;
                 const int64_t m = first + lane / 4 + 8 * half, k = first_k + lane % 4 * 4 + v;
-                const bool is_in = m < p.hidden && k < p.hidden;
-                const int64_t from = is_transposed ? (first_row + k) * p.hidden + m : (first_row + m) * p.hidden + k;
-                const int64_t at = item * 256 + i;
+                const int64_t row = is_transposed ? k : m, column = is_transposed ? m : k;
+                const bool is_in = row < rows && column < columns;
+                const int64_t element = (first_row + row) * columns + column, at = item * 256 + i;
                 if (is_wide)
-                    static_cast<float*>(to)[at] = is_in ? widen(matrix[from]) : 0.0f;
+                    static_cast<float*>(to)[at] = is_in ? widen(matrix[element]) : 0.0f;
                 else
-                    static_cast<T*>(to)[at] = is_in ? matrix[from] : T{};
+                    static_cast<T*>(to)[at] = is_in ? matrix[element] : T{};
             }
         });
     }
 };
+
+// The matrices of a layer.
+inline Status pack_steps(const Launch& launch, const CellProblem& p, const StepBuffers& b, bool is_forward) {
+    const bool is_wide = multiplies_f32(p, is_forward);
+    const PackFragments recurrent{p.type,   p.w_hh,    b.recurrent, p.directions, p.gates_count(),
+                                  p.hidden, p.outputs, is_wide,     !is_forward};
+    BK_TRY(run_teams(launch, recurrent.items(), 4096, recurrent));
+    if (!p.projects()) return Status::kOk;
+    const PackFragments projection{p.type, p.w_hr, b.projection, p.directions, 1, p.outputs, p.hidden, is_wide, !is_forward};
+    return run_teams(launch, projection.items(), 4096, projection);
+}
 
 // Index of element k of sequence n in an operand; there are `row_blocks` blocks of eight sequences.
 BK_HD int64_t operand_index(int64_t row_blocks, int64_t k, int64_t n) {

@@ -77,7 +77,7 @@ struct CellExtents {
         CellProblem p = problem();
         Carver teams, steps;
         carve(&teams, &p);
-        StepBuffers::carve(&steps, p, CellProblem::padded(hidden));
+        StepBuffers::carve(&steps, p, true);
         return std::max(teams.bytes(), steps.bytes());
     }
     size_t backward_bytes() const {
@@ -85,7 +85,7 @@ struct CellExtents {
         CellGradients d{};
         Carver teams, steps;
         carve_backward(&teams, &p, &d);
-        StepBuffers::carve(&steps, p, int64_t{p.gates_count()} * CellProblem::padded(hidden));
+        StepBuffers::carve(&steps, p, false);
         return std::max(teams.bytes(), steps.bytes());
     }
 };
@@ -111,7 +111,7 @@ inline Status run_cells(const Launch& launch, const CellExtents& e, CellProblem 
     if (p.batch == 0) return Status::kOk;
     BK_TRY(require_workspace(launch, e.forward_bytes()));
     Carver carver(launch.workspace);
-    if (goes_by_steps(p)) return run_steps(launch, p, StepBuffers::carve(&carver, p, CellProblem::padded(p.hidden)));
+    if (goes_by_steps(p)) return run_steps(launch, p, StepBuffers::carve(&carver, p, true));
     e.carve(&carver, &p);
     BK_TRY(pack(launch, p, true));
     return run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellForward{p});
@@ -125,8 +125,9 @@ inline Status run_cells_backward(const Launch& launch, const CellExtents& e, Cel
     if (!p.projects()) d.outputs = nullptr;
     if (p.batch > 0 && goes_by_steps(p)) {
         Carver steps(launch.workspace);
-        const int64_t deep = int64_t{p.gates_count()} * CellProblem::padded(p.hidden);
-        BK_TRY(run_steps_backward(launch, p, d, StepBuffers::carve(&steps, p, deep)));
+        const StepBuffers buffers = StepBuffers::carve(&steps, p, false);
+        if (p.projects()) d.outputs = buffers.outputs;
+        BK_TRY(run_steps_backward(launch, p, d, buffers));
     } else if (p.batch > 0) {
         BK_TRY(pack(launch, p, false));
         BK_TRY(run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellBackward{p, d}));

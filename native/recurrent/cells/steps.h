@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A launch for each token on a GPU: a block has 16 hidden units, with all their gates, of up to 32 sequences, so that every SM
-// reads its part of the recurrent matrix alone. The launch of a token waits for the one before it, as kernels of a stream do;
-// nothing else synchronises, and graphs can capture it.
+// A launch for each product of a token on a GPU: a block has 16 hidden units, with all their gates, of up to 32 sequences, so
+// that every SM reads its part of the recurrent matrix alone. A launch waits for the one before it, as kernels of a stream do;
+// nothing else synchronises, and graphs can capture it. Tokens have two products with a projection, and with a reset gate in
+// front of R.
 //
 // The matrix is packed once for each call, in its own dtype and the order of tensor-core fragments. The operand of the product,
 // h or the gradients of the gates, is f32 in a buffer of this order that the launch before has written. A matrix of 16 bits
@@ -23,34 +24,36 @@ constexpr int kStepUnits = 16, kStepRows = 32;
 // about two microseconds. The batch has no say, so that a sequence has the same bits in every batch.
 constexpr int64_t kTeamElements = int64_t{1} << 14;
 
-// Cells with a second product within a token are not divided into steps.
-inline bool goes_by_steps(const CellProblem& p) {
-    return BK_CUDA && p.seqlen > 0 && !p.projects() && p.outputs == p.hidden && p.cell != Cell::kGruResetFirst &&
-           p.gate_rows() > kTeamElements / p.outputs;
-}
+inline bool goes_by_steps(const CellProblem& p) { return BK_CUDA && p.seqlen > 0 && p.gate_rows() > kTeamElements / p.outputs; }
 
 // Workspace of a layer that goes by steps.
 struct StepBuffers {
-    // The matrix: [directions, blocks of 16 rows, blocks of 16 of K, gates, fragment].
-    void* matrix;
-    // A token reads one and writes the other: [directions, blocks of 16 of K, blocks of 8 sequences, fragment].
+    void *recurrent, *projection;  // as PackFragments has them
+    // A launch reads one and writes the other: [directions, blocks of 16 of K, blocks of 8 sequences, fragment].
     float* operands[2];
-    float *h, *c;  // [directions, batch, padded hidden]
+    float *h, *c;        // [directions, batch, wide]
+    float* outputs;      // of the backward pass with a projection: the gradient of h
+    int32_t wide, deep;  // hidden or outputs, and K, padded
+    int64_t row_blocks;  // of eight sequences
 
-    // The operand of a step; `deep` is the padded K.
-    BK_HD float* operand(int64_t step, int64_t direction, int64_t deep, int64_t row_blocks) const {
-        return operands[step % 2] + direction * deep * row_blocks * 8;
-    }
-    static int64_t row_blocks(const CellProblem& p) { return ceil_div<int64_t>(p.batch, kStepRows) * (kStepRows / 8); }
+    // The operand of a launch.
+    BK_HD float* operand(int64_t at, int64_t direction) const { return operands[at % 2] + direction * deep * row_blocks * 8; }
 
-    static StepBuffers carve(Carver* carver, const CellProblem& p, int64_t deep) {
+    static StepBuffers carve(Carver* carver, const CellProblem& p, bool is_forward) {
         StepBuffers b{};
         if (!goes_by_steps(p)) return b;
-        const int64_t wide = CellProblem::padded(p.hidden), states = p.directions * p.batch * wide;
-        b.matrix = carver->take<float>(p.directions * p.gates_count() * wide * wide);
-        for (float*& operand : b.operands) operand = carver->take<float>(p.directions * deep * row_blocks(p) * 8);
-        b.h = carver->take<float>(states);
-        b.c = carver->take<float>(states);
+        const int64_t hidden = CellProblem::padded(p.hidden), outputs = CellProblem::padded(p.outputs);
+        const bool may_project = p.cell == Cell::kLstm;
+        b.wide = static_cast<int32_t>(hidden > outputs ? hidden : outputs);
+        const int64_t deep = is_forward ? hidden : hidden * p.gates_count();
+        b.deep = static_cast<int32_t>(deep > outputs ? deep : outputs);
+        b.row_blocks = ceil_div<int64_t>(p.batch, kStepRows) * (kStepRows / 8);
+        b.recurrent = carver->take<float>(p.directions * p.gates_count() * hidden * outputs);
+        b.projection = carver->take<float>(may_project ? p.directions * hidden * outputs : 0);
+        for (float*& operand : b.operands) operand = carver->take<float>(p.directions * b.deep * b.row_blocks * 8);
+        b.h = carver->take<float>(p.directions * p.batch * b.wide);
+        b.c = carver->take<float>(p.directions * p.batch * b.wide);
+        b.outputs = carver->take<float>(may_project && !is_forward ? p.seqlen * p.batch * p.directions * p.outputs : 0);
         return b;
     }
 };
