@@ -144,6 +144,10 @@ struct StepProduct {
         BK_DEVICE void load_operand(const Source& s, int block, int lane, int n) {
             operand[n] = load_bypass_l1(s.operand + block * s.operand_step + n * 32 + lane);
         }
+        BK_DEVICE void load_operands(const Source& s, int block, int lane) {
+            BK_UNROLL
+            for (int n = 0; n < kTiles; ++n) load_operand(s, block, lane, n);
+        }
     };
 
     float sum[kMost][kTiles][4];
@@ -158,21 +162,26 @@ struct StepProduct {
         if (warp < s.depth) next.load_matrix(s, warp, lane);
         wait_for_previous_kernel();
         allow_next_kernel();
-        if (warp < s.depth) {
-            BK_UNROLL
-            for (int n = 0; n < kTiles; ++n) next.load_operand(s, warp, lane, n);
-        }
+        if (warp < s.depth) next.load_operands(s, warp, lane);
         for (int block = warp; block < s.depth; block += kStepWarps) {
             uint4 matrix[kMost][kWords];
             BK_UNROLL
             for (int i = 0; i < kMost * kWords; ++i) matrix[i / kWords][i % kWords] = next.matrix[i / kWords][i % kWords];
             const bool has_next = block + kStepWarps < s.depth;
             if (has_next) next.load_matrix(s, block + kStepWarps, lane);
-            BK_UNROLL
-            for (int n = 0; n < kTiles; ++n) {
-                const uint4 operand = next.operand[n];
-                if (has_next) next.load_operand(s, block + kStepWarps, lane, n);
-                multiply(s.tiles, matrix, operand, n);
+            if constexpr (std::is_same_v<E, float>) {
+                uint4 operand[kTiles];
+                BK_UNROLL
+                for (int n = 0; n < kTiles; ++n) operand[n] = next.operand[n];
+                if (has_next) next.load_operands(s, block + kStepWarps, lane);
+                multiply_f32(s.tiles, matrix, operand);
+            } else {
+                BK_UNROLL
+                for (int n = 0; n < kTiles; ++n) {
+                    const uint4 operand = next.operand[n];
+                    if (has_next) next.load_operand(s, block + kStepWarps, lane, n);
+                    multiply(s.tiles, matrix, operand, n);
+                }
             }
         }
         float* const own = partials + warp % (kStepWarps / 2) * kPartialFloats;
@@ -190,42 +199,47 @@ struct StepProduct {
     }
 
 private:
-    BK_DEVICE void multiply(int tiles, const uint4 (&matrix)[kMost][kWords], const uint4& operand, int n) {
-        if constexpr (std::is_same_v<E, float>) {
-            uint32_t high[2][2], low[2][2];
-            split(operand.x, &high[0][0], &low[0][0]);
-            split(operand.y, &high[0][1], &low[0][1]);
-            split(operand.z, &high[1][0], &low[1][0]);
-            split(operand.w, &high[1][1], &low[1][1]);
+    // Each element is split once: sequences are the inner loop.
+    BK_DEVICE void multiply_f32(int tiles, const uint4 (&matrix)[kMost][kWords], const uint4 (&operand)[kTiles]) {
+        BK_UNROLL
+        for (int w = 0; w < kWords; ++w) {
+            uint32_t high[kTiles][2], low[kTiles][2];
+            BK_UNROLL
+            for (int n = 0; n < kTiles; ++n) {
+                split(w == 0 ? operand[n].x : operand[n].z, &high[n][0], &low[n][0]);
+                split(w == 0 ? operand[n].y : operand[n].w, &high[n][1], &low[n][1]);
+            }
             BK_UNROLL
             for (int m = 0; m < kMost; ++m) {
                 if (m >= tiles) continue;
+                const uint4& of = matrix[m][w];
+                uint32_t words[4], rest[4];
+                split(of.x, &words[0], &rest[0]);
+                split(of.y, &words[1], &rest[1]);
+                split(of.z, &words[2], &rest[2]);
+                split(of.w, &words[3], &rest[3]);
                 BK_UNROLL
-                for (int w = 0; w < kWords; ++w) {
-                    const uint4& of = matrix[m][w];
-                    uint32_t words[4], rest[4];
-                    split(of.x, &words[0], &rest[0]);
-                    split(of.y, &words[1], &rest[1]);
-                    split(of.z, &words[2], &rest[2]);
-                    split(of.w, &words[3], &rest[3]);
-                    Mma<float>::run(sum[m][n], rest, high[w]);
-                    Mma<float>::run(sum[m][n], words, low[w]);
-                    Mma<float>::run(sum[m][n], words, high[w]);
-                }
+                for (int n = 0; n < kTiles; ++n) Mma<float>::run(sum[m][n], rest, high[n]);
+                BK_UNROLL
+                for (int n = 0; n < kTiles; ++n) Mma<float>::run(sum[m][n], words, low[n]);
+                BK_UNROLL
+                for (int n = 0; n < kTiles; ++n) Mma<float>::run(sum[m][n], words, high[n]);
             }
-        } else {
-            uint32_t parts[kParts<E>][2];
-            split_pair<E>(operand.x, operand.y, &parts[0][0], 2);
-            split_pair<E>(operand.z, operand.w, &parts[0][1], 2);
+        }
+    }
+    // The numbers of 16 bits whose sum a sequence's operand is, smallest first.
+    BK_DEVICE void multiply(int tiles, const uint4 (&matrix)[kMost][kWords], const uint4& operand, int n) {
+        uint32_t parts[kParts<E>][2];
+        split_pair<E>(operand.x, operand.y, &parts[0][0], 2);
+        split_pair<E>(operand.z, operand.w, &parts[0][1], 2);
+        BK_UNROLL
+        for (int part = kParts<E> - 1; part >= 0; --part) {
             BK_UNROLL
-            for (int part = kParts<E> - 1; part >= 0; --part) {
-                BK_UNROLL
-                for (int m = 0; m < kMost; ++m) {
-                    if (m >= tiles) continue;
-                    const uint4& of = matrix[m][0];
-                    const uint32_t words[4] = {of.x, of.y, of.z, of.w};
-                    Mma<E>::run(sum[m][n], words, parts[part]);
-                }
+            for (int m = 0; m < kMost; ++m) {
+                if (m >= tiles) continue;
+                const uint4& of = matrix[m][0];
+                const uint32_t words[4] = {of.x, of.y, of.z, of.w};
+                Mma<E>::run(sum[m][n], words, parts[part]);
             }
         }
     }

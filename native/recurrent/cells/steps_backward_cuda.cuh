@@ -40,7 +40,7 @@ struct BackwardStep {
 };
 
 template <class E, int kTiles>
-__global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 ? 2 : 1)
+__global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 2 : 1)
     backward_step_kernel(const __grid_constant__ BackwardStep s, int64_t at) {
     using Product = StepProduct<E, kTiles, kBackwardBlocks>;
     __shared__ float partials[Product::kFloats];
