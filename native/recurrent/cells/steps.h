@@ -5,9 +5,9 @@
 // front of R.
 //
 // The matrix is packed once for each call, in its own dtype and the order of tensor-core fragments. The operand of the product,
-// h or the gradients of the gates, is f32 in a buffer of this order that the launch before has written. A matrix of 16 bits
-// multiplies its 24 bits as three numbers of bf16, or 22 as two of f16; f32 is 3xTF32. Sums have one order for every batch.
-// States in f32 stay in place.
+// h or the gradients of the gates, is f32 in a buffer of this order that the launch before has written. Beside a matrix of bf16
+// it is split into three numbers of bf16, which have all its 24 bits, beside f16 into two, which have 22; f32 is 3xTF32. Sums
+// have one order for every batch. States in f32 stay in place.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ constexpr int kStepUnits = 16, kStepRows = 32;
 // about two microseconds. The batch has no say, so that a sequence has the same bits in every batch.
 constexpr int64_t kTeamElements = int64_t{1} << 14;
 
+// Whether a layer has a launch for each product; a projection changes only how many these are.
 inline bool goes_by_steps(const CellProblem& p) { return BK_CUDA && p.seqlen > 0 && p.gate_rows() > kTeamElements / p.outputs; }
 
 // Workspace of a layer that goes by steps.
