@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient through time, and then those of the matrices, which are products over all tokens in a fixed order.
+// The gradient through time.
 //
 // dgates are the gradients of x, which are those of s, but for n of a GRU: with s_n under the reset gate it has dn r, and with
 // the reset gate in front of R the gradient of r h is dn R.
@@ -31,92 +31,34 @@ struct CellBackward {
         store(team, tile, rows);
     }
 
-private:
-    BK_TEAM void load(const Team& team, const CellTile& tile, const CellRows& rows) const {
-        const auto fill = [&](float* to, int pitch, const void* from, int width) {
-            for (int i = team.rank; i < kBatchTile * pitch; i += team.size) {
-                const int row = i / pitch, unit = i % pitch;
-                const bool is_in = from != nullptr && row < tile.rows && unit < width;
-                to[i] = is_in ? load_float(p.type, from, p.at_state(tile.first + row, tile.direction) * width + unit) : 0.0f;
-            }
-        };
-        fill(rows.h, rows.h_pitch, d.dh_n, p.outputs);
-        fill(rows.c, rows.c_pitch, d.dc_n, p.hidden);
-        fill(rows.sums, rows.sum_pitch, nullptr, 0);
-        fill(rows.operand, rows.c_pitch > rows.h_pitch ? rows.c_pitch : rows.h_pitch, nullptr, 0);
+    // Gradients of the states in front of the first token.
+    BK_TEAM void store_h(const CellTile& tile, int row, int unit, float dh) const {
+        if (d.dh0 == nullptr) return;
+        store_float(p.type, d.dh0, p.at_state(tile.first + row, tile.direction) * p.outputs + unit, dh);
     }
-
-    BK_TEAM void store(const Team& team, const CellTile& tile, const CellRows& rows) const {
-        for (int row = 0; row < tile.rows; ++row) {
-            const int64_t at = p.at_state(tile.first + row, tile.direction);
-            for (int unit = team.rank; unit < p.outputs && d.dh0 != nullptr; unit += team.size)
-                store_float(p.type, d.dh0, at * p.outputs + unit, rows.h[row * rows.h_pitch + unit]);
-            for (int unit = team.rank; unit < p.hidden && d.dc0 != nullptr && p.cell == Cell::kLstm; unit += team.size)
-                store_float(p.type, d.dc0, at * p.hidden + unit, rows.c[row * rows.c_pitch + unit]);
-        }
+    BK_TEAM void store_c(const CellTile& tile, int row, int unit, float dc) const {
+        if (d.dc0 == nullptr || p.cell != Cell::kLstm) return;
+        store_float(p.type, d.dc0, p.at_state(tile.first + row, tile.direction) * p.hidden + unit, dc);
     }
 
     BK_TEAM bool is_in(const CellTile& tile, int64_t t, int row) const { return t < p.length(tile.first + row); }
-    BK_TEAM int64_t at(const CellTile& tile, int64_t t, int row) const {
-        return p.at_token(t, tile.first + row, tile.direction);
+
+    // Whether the gradient of h in front of a token is that of the sums alone: h has no other way to the token's.
+    BK_HD bool goes_through_sums() const { return p.cell != Cell::kGru && p.cell != Cell::kGruResetFirst; }
+
+    // Adds the gradient of y.
+    BK_TEAM void add_dy(const CellTile& tile, int64_t t, int row, int unit, int count, Units* h) const {
+        const Units dy = Units::load(p.type, d.dy, at(tile, t, row) * p.outputs + unit, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) h->at[l] += dy.at[l];
     }
 
-    // to = s' R, of h's width.
-    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, float* to, bool adds) const {
-        packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.sum_pitch, rows.sums,
-                       p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, to, rows.h_pitch, adds);
-        team.sync();
+    // The gradient of h, for that of the projection.
+    BK_TEAM void store_output(const CellTile& tile, int64_t t, int row, int unit, int count, const Units& h) const {
+        if (d.outputs != nullptr) h.put(d.outputs + at(tile, t, row) * p.outputs + unit, count);
     }
 
-    BK_TEAM void retreat(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
-        for (int row = 0; row < tile.rows; ++row) {
-            const bool has_token = is_in(tile, t, row);
-            for_units(team, p.outputs, [&](int unit, int count) {
-                const int64_t from = at(tile, t, row) * p.outputs + unit;
-                float* const of_h = rows.h + row * rows.h_pitch + unit;
-                Units h = Units::of(of_h, count);
-                if (has_token) {
-                    const Units dy = Units::load(p.type, d.dy, from, count);
-                    BK_UNIT_LOOP
-                    for (int l = 0; l < kUnits; ++l) h.at[l] += dy.at[l];
-                    h.put(of_h, count);
-                }
-                if (d.outputs != nullptr) (has_token ? h : Units::zeros()).put(d.outputs + from, count);
-            });
-        }
-        team.sync();
-        const float* of_output = rows.h;
-        int output_pitch = rows.h_pitch;
-        if (p.projects()) {
-            packed_product(team, tile.product_rows(), 0, rows.c_pitch, rows.h_pitch, rows.h,
-                           p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.operand, rows.c_pitch, false);
-            team.sync();
-            of_output = rows.operand;
-            output_pitch = rows.c_pitch;
-        }
-        for (int row = 0; row < tile.rows; ++row)
-            for_units(team, p.hidden, [&](int unit, int count) {
-                unit_step(tile, rows, t, row, unit, count, Units::of(of_output + row * output_pitch + unit, count));
-            });
-        team.sync();
-        if (p.cell == Cell::kGruResetFirst) through_reset(team, tile, rows, t);
-        if (p.projects() || p.cell == Cell::kLstm || gates_of(p.cell) == 1) {
-            // Rows without the token keep the gradient of h.
-            for (int row = 0; row < tile.rows; ++row)
-                for (int unit = team.rank; unit < rows.h_pitch; unit += team.size)
-                    if (is_in(tile, t, row)) rows.h[row * rows.h_pitch + unit] = 0.0f;
-            team.sync();
-        }
-        multiply(team, tile, rows, rows.h, true);
-    }
-
-    // Stores a gate's gradient, and the one of s.
-    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, int count,
-                      const Units& x, const Units& of_sum) const {
-        of_sum.put(rows.sums + row * rows.sum_pitch + gate * p.hidden + unit, count);
-        x.store(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, count);
-    }
-
+    // A block of hidden units, from the gradient of their outputs; those of the sums go to `sums`.
     BK_TEAM void unit_step(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
                            const Units& dh) const {
         const int gates = p.gates_count();
@@ -157,7 +99,7 @@ private:
                     s.at[l] = of_n.at[l] * s.at[l] * r.at[l] * (1.0f - r.at[l]);
                     r.at[l] *= of_n.at[l];
                 }
-                of_h.put(rows.h + row * rows.h_pitch + unit, count);
+                of_h.put(rows.h_at(row, unit), count);
                 if (p.cell == Cell::kGru) {
                     give_gate(2, of_n, r);
                     give_gate(0, s, s);
@@ -166,14 +108,14 @@ private:
                     give_gate(2, of_n, of_n);
                     give_gate(0, zeros, zeros);
                     give_gate(1, of_z, zeros);
-                    of_z.put(rows.c + row * rows.c_pitch + unit, count);
+                    of_z.put(rows.c_at(row, unit), count);
                 }
                 return;
             }
             case Cell::kLstm: {
                 Units i = value(0), f = value(1), g = value(2), o = value(3), c = value(4);
                 const Units previous = previous_c(tile, t, row, unit, count);
-                float* const of_c = rows.c + row * rows.c_pitch + unit;
+                float* const of_c = rows.c_at(row, unit);
                 Units dc = Units::of(of_c, count);
                 BK_UNIT_LOOP
                 for (int l = 0; l < kUnits; ++l) {
@@ -196,6 +138,101 @@ private:
         }
     }
 
+    // From the gradient of r h: those of the reset gate and of h.
+    BK_TEAM void reset(const CellTile& tile, const CellRows& rows, int64_t t, int row, int unit, int count,
+                       const Units& of_product) const {
+        float* const of_h = rows.h_at(row, unit);
+        const Units r = Units::of(p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden + unit, count);
+        Units of_r = p.previous(t, tile.first + row, tile.direction, unit, count), dh = Units::of(of_h, count);
+        BK_UNIT_LOOP
+        for (int l = 0; l < kUnits; ++l) {
+            of_r.at[l] = of_product.at[l] * of_r.at[l] * r.at[l] * (1.0f - r.at[l]);
+            dh.at[l] += of_product.at[l] * r.at[l];
+        }
+        dh.put(of_h, count);
+        give(tile, rows, t, row, 0, unit, count, of_r, of_r);
+        Units::of(rows.c_at(row, unit), count).put(rows.sum_at(row, 1, unit), count);
+        Units::zeros().put(rows.sum_at(row, 2, unit), count);
+    }
+
+private:
+    BK_TEAM void load(const Team& team, const CellTile& tile, const CellRows& rows) const {
+        const auto fill = [&](float* to, int pitch, const void* from, int width) {
+            for (int i = team.rank; i < kBatchTile * pitch; i += team.size) {
+                const int row = i / pitch, unit = i % pitch;
+                const bool is_in = from != nullptr && row < tile.rows && unit < width;
+                to[i] = is_in ? load_float(p.type, from, p.at_state(tile.first + row, tile.direction) * width + unit) : 0.0f;
+            }
+        };
+        fill(rows.h, rows.h_pitch, d.dh_n, p.outputs);
+        fill(rows.c, rows.c_pitch, d.dc_n, p.hidden);
+        fill(rows.sums, rows.sum_pitch, nullptr, 0);
+        fill(rows.operand, rows.c_pitch > rows.h_pitch ? rows.c_pitch : rows.h_pitch, nullptr, 0);
+    }
+
+    BK_TEAM void store(const Team& team, const CellTile& tile, const CellRows& rows) const {
+        for (int row = 0; row < tile.rows; ++row) {
+            for (int unit = team.rank; unit < p.outputs; unit += team.size) store_h(tile, row, unit, *rows.h_at(row, unit));
+            for (int unit = team.rank; unit < p.hidden; unit += team.size) store_c(tile, row, unit, *rows.c_at(row, unit));
+        }
+    }
+
+    BK_TEAM int64_t at(const CellTile& tile, int64_t t, int row) const {
+        return p.at_token(t, tile.first + row, tile.direction);
+    }
+
+    // to = s' R, of h's width.
+    BK_TEAM void multiply(const Team& team, const CellTile& tile, const CellRows& rows, float* to, bool adds) const {
+        packed_product(team, tile.product_rows(), 0, rows.h_pitch, rows.sum_pitch, rows.sums,
+                       p.recurrent + tile.direction * rows.sum_pitch * rows.h_pitch, to, rows.h_pitch, adds);
+        team.sync();
+    }
+
+    BK_TEAM void retreat(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
+        for (int row = 0; row < tile.rows; ++row) {
+            const bool has_token = is_in(tile, t, row);
+            for_units(team, p.outputs, [&](int unit, int count) {
+                Units h = Units::of(rows.h_at(row, unit), count);
+                if (has_token) {
+                    add_dy(tile, t, row, unit, count, &h);
+                    h.put(rows.h_at(row, unit), count);
+                }
+                store_output(tile, t, row, unit, count, has_token ? h : Units::zeros());
+            });
+        }
+        team.sync();
+        const float* of_output = rows.h;
+        int output_pitch = rows.h_pitch;
+        if (p.projects()) {
+            packed_product(team, tile.product_rows(), 0, rows.c_pitch, rows.h_pitch, rows.h,
+                           p.projection + tile.direction * rows.h_pitch * rows.c_pitch, rows.operand, rows.c_pitch, false);
+            team.sync();
+            of_output = rows.operand;
+            output_pitch = rows.c_pitch;
+        }
+        for (int row = 0; row < tile.rows; ++row)
+            for_units(team, p.hidden, [&](int unit, int count) {
+                unit_step(tile, rows, t, row, unit, count, Units::of(of_output + row * output_pitch + unit, count));
+            });
+        team.sync();
+        if (p.cell == Cell::kGruResetFirst) through_reset(team, tile, rows, t);
+        if (goes_through_sums()) {
+            // Rows without the token keep the gradient of h.
+            for (int row = 0; row < tile.rows; ++row)
+                for (int unit = team.rank; unit < rows.h_pitch; unit += team.size)
+                    if (is_in(tile, t, row)) *rows.h_at(row, unit) = 0.0f;
+            team.sync();
+        }
+        multiply(team, tile, rows, rows.h, true);
+    }
+
+    // Stores a gate's gradient, and the one of s.
+    BK_TEAM void give(const CellTile& tile, const CellRows& rows, int64_t t, int row, int gate, int unit, int count,
+                      const Units& x, const Units& of_sum) const {
+        of_sum.put(rows.sum_at(row, gate, unit), count);
+        x.store(p.type, d.dgates, at(tile, t, row) * p.gate_rows() + gate * p.hidden + unit, count);
+    }
+
     BK_TEAM Units previous_c(const CellTile& tile, int64_t t, int row, int unit, int count) const {
         const int64_t n = tile.first + row;
         const bool is_back = p.is_backwards(tile.direction);
@@ -206,128 +243,16 @@ private:
         return Units::load(p.type, p.c0, p.at_state(n, tile.direction) * p.hidden + unit, count);
     }
 
-    // The product of n's gradient with R is that of r h: r and h get theirs. Then s' has r and z alone.
+    // The product of n's gradient with R is that of r h. Then s' has r and z alone.
     BK_TEAM void through_reset(const Team& team, const CellTile& tile, const CellRows& rows, int64_t t) const {
         multiply(team, tile, rows, rows.operand, false);
         for (int row = 0; row < tile.rows; ++row) {
             if (!is_in(tile, t, row)) continue;
-            const int64_t n = tile.first + row;
-            const float* const saved = p.saved + at(tile, t, row) * saved_of(p.cell) * p.hidden;
             for_units(team, p.hidden, [&](int unit, int count) {
-                float *const of_h = rows.h + row * rows.h_pitch + unit, *const sums = rows.sums + row * rows.sum_pitch + unit;
-                const Units r = Units::of(saved + unit, count),
-                            of_product = Units::of(rows.operand + row * rows.h_pitch + unit, count);
-                Units of_r = p.previous(t, n, tile.direction, unit, count), dh = Units::of(of_h, count);
-                BK_UNIT_LOOP
-                for (int l = 0; l < kUnits; ++l) {
-                    of_r.at[l] = of_product.at[l] * of_r.at[l] * r.at[l] * (1.0f - r.at[l]);
-                    dh.at[l] += of_product.at[l] * r.at[l];
-                }
-                dh.put(of_h, count);
-                give(tile, rows, t, row, 0, unit, count, of_r, of_r);
-                Units::of(rows.c + row * rows.c_pitch + unit, count).put(sums + p.hidden, count);
-                Units::zeros().put(sums + 2 * p.hidden, count);
+                reset(tile, rows, t, row, unit, count, Units::of(rows.operand_at(row, unit), count));
             });
         }
         team.sync();
-    }
-};
-
-// dw[j, i] = sum over tokens of x[token, j] y[token, i], and db[j] that of x: of R, or of the projection.
-struct MatrixGradient {
-    CellProblem p;
-    CellGradients d;
-    bool is_projection;
-
-    static constexpr int kSide = 64, kTokens = 32, kPitch = kSide + 4;
-
-    static int64_t floats() { return int64_t{2} * kTokens * kPitch + int64_t{kSide} * kPitch + kSide; }
-    // Rows of one gate, so that a tile's rows have one right operand.
-    BK_HD int64_t rows() const { return is_projection ? p.outputs : p.hidden; }
-    BK_HD int64_t columns() const { return is_projection ? p.hidden : p.outputs; }
-    BK_HD int64_t row_tiles() const { return (rows() + kSide - 1) / kSide; }
-    BK_HD int64_t column_tiles() const { return (columns() + kSide - 1) / kSide; }
-    BK_HD int64_t blocks() const { return is_projection ? 1 : p.gates_count(); }
-    int64_t items() const { return p.directions * blocks() * row_tiles() * column_tiles(); }
-
-    BK_TEAM void operator()(const Team& team, int64_t item) const {
-        const int64_t j = item / column_tiles() % row_tiles() * kSide, i = item % column_tiles() * kSide;
-        const int64_t gate = item / (column_tiles() * row_tiles()) % blocks();
-        const int64_t direction = item / (column_tiles() * row_tiles() * blocks());
-        float* const x = static_cast<float*>(team.scratch);
-        float *const y = x + kTokens * kPitch, *const sum = y + kTokens * kPitch, *const bias = sum + kSide * kPitch;
-        for (int k = team.rank; k < kSide; k += team.size) bias[k] = 0.0f;
-        const int64_t tokens = p.seqlen * p.batch;
-        for (int64_t first = 0; first == 0 || first < tokens; first += kTokens) {
-            for_units(team, kTokens * kSide, [&](int at, int) {
-                const int row = at / kSide, column = at % kSide;
-                const int64_t token = first + row;
-                Units of_x = Units::zeros(), of_y = Units::zeros();
-                if (token < tokens && j + column < rows()) of_x = left(token, direction, gate, j + column);
-                if (token < tokens && i + column < columns()) of_y = right(token, direction, gate, i + column);
-                of_x.put(x + row * kPitch + column, kUnits);
-                of_y.put(y + row * kPitch + column, kUnits);
-            });
-            team.sync();
-            tile_product(team, kSide, kSide, kTokens, transposed(x, kPitch), y, kPitch, sum, kPitch, 1.0f, first > 0);
-            for_units(team, kSide, [&](int k, int) {
-                Units sums = Units::of(bias + k, kUnits);
-                for (int row = 0; row < kTokens; ++row) {
-                    BK_UNIT_LOOP
-                    for (int l = 0; l < kUnits; ++l) sums.at[l] += x[row * kPitch + k + l];
-                }
-                sums.put(bias + k, kUnits);
-            });
-            team.sync();
-        }
-        store(team, direction * blocks() + gate, j, i, sum, bias);
-    }
-
-private:
-    BK_TEAM static int block_count(int64_t width, int64_t first) {
-        return static_cast<int>(width - first < kUnits ? width - first : kUnits);
-    }
-    BK_TEAM Units left(int64_t token, int64_t direction, int64_t gate, int64_t j) const {
-        const int64_t at = token * p.directions + direction;
-        const int count = block_count(rows(), j);
-        if (is_projection) return Units::of(d.outputs + at * p.outputs + j, count);
-        Units x = Units::load(p.type, d.dgates, at * p.gate_rows() + gate * p.hidden + j, count);
-        if (p.cell != Cell::kGru || gate != 2) return x;
-        const Units r = Units::of(p.saved + at * saved_of(p.cell) * p.hidden + j, count);
-        BK_UNIT_LOOP
-        for (int l = 0; l < kUnits; ++l) x.at[l] *= r.at[l];
-        return x;
-    }
-    BK_TEAM Units right(int64_t token, int64_t direction, int64_t gate, int64_t i) const {
-        const int64_t t = token / p.batch, n = token % p.batch;
-        const int count = block_count(columns(), i);
-        const float* const saved = p.saved + (token * p.directions + direction) * saved_of(p.cell) * p.hidden + i;
-        if (t >= p.length(n)) return Units::zeros();
-        if (is_projection) {
-            Units o = Units::of(saved + int64_t{3} * p.hidden, count);
-            const Units c = Units::of(saved + int64_t{4} * p.hidden, count);
-            BK_UNIT_LOOP
-            for (int l = 0; l < kUnits; ++l) o.at[l] *= cell_tanh(c.at[l]);
-            return o;
-        }
-        Units h = p.previous(t, n, direction, static_cast<int>(i), count);
-        if (p.cell != Cell::kGruResetFirst || gate != 2) return h;
-        const Units r = Units::of(saved, count);
-        BK_UNIT_LOOP
-        for (int l = 0; l < kUnits; ++l) h.at[l] *= r.at[l];
-        return h;
-    }
-
-    BK_TEAM void store(const Team& team, int64_t block, int64_t j, int64_t i, const float* sum, const float* bias) const {
-        void* const to = is_projection ? d.dw_hr : d.dw_hh;
-        for (int at = team.rank; at < kSide * kSide && to != nullptr; at += team.size) {
-            const int row = at / kSide, column = at % kSide;
-            if (j + row < rows() && i + column < columns())
-                store_float(p.type, to, (block * rows() + j + row) * columns() + i + column, sum[row * kPitch + column]);
-        }
-        if (is_projection || d.db_hh == nullptr || i > 0) return;
-        for (int k = team.rank; k < kSide; k += team.size)
-            if (j + k < rows()) store_float(p.type, d.db_hh, block * rows() + j + k, bias[k]);
     }
 };
 

@@ -8,7 +8,8 @@
 #include "core/abi/checks.h"
 #include "core/abi/require_workspace.h"
 #include "core/abi/workspace.h"
-#include "recurrent/cells/backward.h"
+#include "recurrent/cells/matrix_gradient.h"
+#include "recurrent/cells/steps.h"
 
 namespace bk::recurrent {
 
@@ -70,21 +71,22 @@ struct CellExtents {
         const int64_t tokens = int64_t{seqlen} * batch * directions;
         d->outputs = carver->take<float>(cell_rows() > 0 ? tokens * outputs : 0);
         const MatrixGradient of_recurrent{*p, *d, false}, of_projection{*p, *d, true};
-        const int64_t items = std::max(of_recurrent.items(), of_projection.items());
-        return carver->take<float>(scratch_floats(items, MatrixGradient::floats()));
+        return carver->take<float>(std::max(matrix_gradient_floats(of_recurrent), matrix_gradient_floats(of_projection)));
     }
     size_t forward_bytes() const {
         CellProblem p = problem();
-        Carver carver;
-        carve(&carver, &p);
-        return carver.bytes();
+        Carver teams, steps;
+        carve(&teams, &p);
+        StepBuffers::carve(&steps, p, true);
+        return std::max(teams.bytes(), steps.bytes());
     }
     size_t backward_bytes() const {
         CellProblem p = problem();
         CellGradients d{};
-        Carver carver;
-        carve_backward(&carver, &p, &d);
-        return carver.bytes();
+        Carver teams, steps;
+        carve_backward(&teams, &p, &d);
+        StepBuffers::carve(&steps, p, false);
+        return std::max(teams.bytes(), steps.bytes());
     }
 };
 
@@ -109,6 +111,7 @@ inline Status run_cells(const Launch& launch, const CellExtents& e, CellProblem 
     if (p.batch == 0) return Status::kOk;
     BK_TRY(require_workspace(launch, e.forward_bytes()));
     Carver carver(launch.workspace);
+    if (goes_by_steps(p)) return run_steps(launch, p, StepBuffers::carve(&carver, p, true));
     e.carve(&carver, &p);
     BK_TRY(pack(launch, p, true));
     return run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellForward{p});
@@ -120,19 +123,23 @@ inline Status run_cells_backward(const Launch& launch, const CellExtents& e, Cel
     Carver carver(launch.workspace);
     float* const workers = e.carve_backward(&carver, &p, &d);
     if (!p.projects()) d.outputs = nullptr;
-    if (p.batch > 0) {
+    if (p.batch > 0 && goes_by_steps(p)) {
+        Carver steps(launch.workspace);
+        const StepBuffers buffers = StepBuffers::carve(&steps, p, false);
+        if (p.projects()) d.outputs = buffers.outputs;
+        BK_TRY(run_steps_backward(launch, p, d, buffers));
+    } else if (p.batch > 0) {
         BK_TRY(pack(launch, p, false));
         BK_TRY(run_teams(launch, CellTile::items(p), int64_t{1} << 16, CellBackward{p, d}));
     }
     const MatrixGradient of_recurrent{p, d, false}, of_projection{p, d, true};
-    if (d.dw_hh != nullptr || d.db_hh != nullptr)
-        BK_TRY(run_with_scratch(launch, of_recurrent.items(), MatrixGradient::floats(), workers, of_recurrent));
+    if (d.dw_hh != nullptr || d.db_hh != nullptr) BK_TRY(run_matrix_gradient(launch, of_recurrent, workers));
     if (d.dw_hr == nullptr) return Status::kOk;
     if (!p.projects()) {
         const size_t bytes = p.type == RowType::kF32 ? 4 : 2;
         return fill_bytes(launch, d.dw_hr, 0, static_cast<size_t>(p.directions) * p.outputs * p.hidden * bytes);
     }
-    return run_with_scratch(launch, of_projection.items(), MatrixGradient::floats(), workers, of_projection);
+    return run_matrix_gradient(launch, of_projection, workers);
 }
 
 template <class T>

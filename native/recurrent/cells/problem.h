@@ -60,12 +60,21 @@ struct CellProblem {
     BK_HD int64_t at_token(int64_t t, int64_t n, int64_t direction) const { return (t * batch + n) * directions + direction; }
     BK_HD int64_t at_state(int64_t n, int64_t direction) const { return direction * batch + n; }
 
-    // h in front of token t, of `count` units.
-    BK_TEAM Units previous(int64_t t, int64_t n, int64_t direction, int unit, int count) const {
+    // Elements of an operand from `at` on; data may be null: zeros.
+    struct Row {
+        const void* data;
+        int64_t at;
+    };
+    // h in front of token t.
+    BK_TEAM Row previous_row(int64_t t, int64_t n, int64_t direction) const {
         const bool is_back = is_backwards(direction);
         const bool is_first = is_back ? t + 1 >= length(n) : t == 0;
-        if (is_first) return Units::load(type, h0, at_state(n, direction) * outputs + unit, count);
-        return Units::load(type, y, at_token(is_back ? t + 1 : t - 1, n, direction) * outputs + unit, count);
+        if (is_first) return {h0, at_state(n, direction) * outputs};
+        return {y, at_token(is_back ? t + 1 : t - 1, n, direction) * outputs};
+    }
+    BK_TEAM Units previous(int64_t t, int64_t n, int64_t direction, int unit, int count) const {
+        const Row row = previous_row(t, n, direction);
+        return Units::load(type, row.data, row.at + unit, count);
     }
 };
 

@@ -14,6 +14,9 @@ SHAPES = {
     "one": (1, 1, 1, 1, 1), "plain": (5, 3, 1, 6, 6), "both": (4, 2, 2, 5, 5), "many": (3, 35, 1, 17, 17),
     "tokens": (40, 2, 1, 8, 8), "wide": (2, 3, 1, 70, 70), "no_tokens": (0, 2, 2, 4, 4), "large": (20, 9, 2, 33, 33),
 }  # fmt: skip
+# Layers whose matrices have more than 2^14 elements, which have a launch for each token on a GPU: blocks have 16
+# sequences, or 32 where these are enough blocks for the chip.
+STEPS = {"steps": (3, 18, 2, 80, 80), "sides": (3, 3, 2, 136, 136), "blocks": (2, 170, 2, 136, 136)}
 OPTIONAL = ("b_hh", "h0", "c0", "lengths")
 
 
@@ -231,6 +234,11 @@ def problems(make):
         for shape in SHAPES if cell == LSTM else ("plain", "both", "many", "large"):
             key = shape if cell == LSTM else f"{name}_{shape}"
             found[key] = lambda d, c=cell, s=SHAPES[shape]: make(d, c, s)
+        for shape in ("steps",) if GATES[cell] > 1 else ("sides", "blocks") if cell == TANH else ("sides",):
+            found[f"{name}_{shape}"] = lambda d, c=cell, s=STEPS[shape]: make(d, c, s)
+        found[f"{name}_steps_lengths"] = lambda d, c=cell: make(
+            d, c, STEPS["sides"], lengths=[0, 9, 2], null=("b_hh", "h0", "c0", "dh_n", "dc_n", "dh0")
+        )
         found[f"{name}_lengths"] = lambda d, c=cell: make(d, c, SHAPES["both"], lengths=[0, 3])
         found[f"{name}_backwards"] = lambda d, c=cell: make(d, c, SHAPES["plain"], reverse=1, lengths=[2, 9, -1])
         found[f"{name}_alone"] = lambda d, c=cell: make(d, c, SHAPES["plain"], null=(*OPTIONAL, "dh_n", "dc_n"))
