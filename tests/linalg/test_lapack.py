@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrices of extents that OpenBLAS's LAPACK computes where it is installed, and this library's code elsewhere:
 residuals within c n eps in double precision in any layout, the members of a batch that LAPACK never sees, and the same
-bits whatever the batch, the threads of the program and, up to 256 rows, the number of OpenMP threads."""
+bits whatever the other matrices of the batch, the threads of the program and, up to 256 rows, the number of OpenMP
+threads and of matrices."""
 
 import concurrent.futures
 import os
@@ -225,12 +226,15 @@ def bits(arrays):
 @each_dtype
 @pytest.mark.parametrize("n", [70, 260])
 @pytest.mark.parametrize("name", CALLS)
-def test_bits(name, n, dtype):
-    """The bits of a matrix alone, twice, and in a batch with members that are not finite, which give NaN."""
+def test_bits(name, n, dtype, set_threads):
+    """The bits of a matrix alone, twice, and in a batch with members that are not finite, which give NaN. Above 256
+    rows the matrix alone is computed by one thread, as matrices of a batch are."""
     a = positive(dtype, 4, n, n)
     a[1, n // 2, n // 3] = a[1, n // 3, n // 2] = np.nan
     a[2, n - 1, n - 1] = np.inf
+    set_threads(3)
     batch = CALLS[name](a)
+    set_threads(1 if n > 256 else 2)
     for b in (0, 3):
         alone = bits(CALLS[name](a[b]))
         assert alone == bits(CALLS[name](a[b]))
@@ -280,6 +284,26 @@ def test_number_of_threads(name, set_threads):
         set_threads(threads)
         found.append(bits(CALLS[name](a)))
     assert found == found[:1] * 4
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_threads_of_a_batch(name, set_threads):
+    """Neither slots of the workspace nor the order of a batch count, with more matrices than threads or fewer."""
+    a = positive(np.float64, 5, 270, 270)
+    for threads in (2, 8):
+        set_threads(threads)
+        forwards, backwards = CALLS[name](a), CALLS[name](a[::-1])
+        assert bits(forwards) == bits([x[::-1] for x in backwards])
+
+
+def test_batch_invariance():
+    def plan(n, **preference):
+        return bk.EighPlan.select(None, bk.EighDescriptor(n, element=bk.f64), bk.PlanPreference(**preference))
+
+    assert plan(256, batch_invariant=True).precision_guarantee.batch_invariant
+    assert not plan(257).precision_guarantee.batch_invariant
+    with pytest.raises(bk.UnsupportedError):
+        plan(257, batch_invariant=True)
 
 
 def test_threads_of_the_program():

@@ -2,8 +2,9 @@
 // LAPACK of OpenBLAS (the package scipy-openblas64), which computes large matrices on the CPU where it is found: opened by its
 // soname at first use, as core/vendor opens NVIDIA's libraries. BARACUDA_LAPACK=off leaves it alone, a path names another file.
 //
-// Extents alone choose between LAPACK and this library's code, and the threads of a matrix, so that the bits of a result do
-// not depend on the batch. Matrices with NaN or infinities, and those that LAPACK cannot decompose, are left to this library.
+// Extents alone choose between LAPACK and this library's code. Matrices with NaN or infinities, and those that LAPACK cannot
+// decompose, are left to this library. The bits of a result depend on the threads of OpenBLAS, never on other matrices of the
+// batch: is_serial() chooses one thread by the extents and, from 257 to 512 rows or columns, by the number of matrices.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,9 @@
 
 #include "core/abi/workspace.h"
 #include "linalg/problem.h"
+#if !BK_CUDA
+#include "linalg/workers_cpu.h"
+#endif
 
 namespace bk::linalg {
 
@@ -20,10 +24,9 @@ constexpr bool kHasLapack = false;
 constexpr bool kHasLapack = true;
 #endif
 
-// The least extent for which LAPACK is faster, and the largest for which a thread computes a matrix; OpenBLAS's threads share
-// larger ones.
-constexpr int64_t kLapackExtent = 64, kSerialExtent = 256;
-constexpr int64_t kLapackWorkers = 64;
+// The least extent for which LAPACK is faster, and the largest for which a thread computes a matrix: any, or one of a batch
+// that has matrices for all threads. OpenBLAS's threads share larger ones.
+constexpr int64_t kLapackExtent = 64, kSerialExtent = 256, kBatchExtent = 512;
 constexpr int64_t kLapackBlock = 64;  // columns of LAPACK's blocks of reflectors, at most
 
 constexpr bool is_of_lapack(int64_t m, int64_t n) { return kHasLapack && (m < n ? m : n) >= kLapackExtent; }
@@ -34,6 +37,14 @@ constexpr int64_t lapack_pitch(int64_t rows) {
     constexpr int64_t kAligned = 64 / static_cast<int64_t>(sizeof(S));
     return (rows + kAligned - 1) / kAligned * kAligned + kAligned;
 }
+
+#if BK_CUDA
+inline int64_t worker_slots(int64_t) { return 0; }
+#else
+inline bool is_serial(int64_t batch, int64_t extent) {
+    return extent <= kSerialExtent || (extent <= kBatchExtent && batch >= thread_count());
+}
+#endif
 
 // Bytes of the workspace for Parts::carve(m, n, k, Carver*), of one matrix and of all workers. They grow with each extent,
 // whether a thread or all of them compute a matrix.
@@ -46,8 +57,8 @@ int64_t lapack_slot(int64_t m, int64_t n, int64_t k) {
 template <class Parts>
 int64_t lapack_bytes(int64_t batch, int64_t m, int64_t n, int64_t k = 0) {
     if (!is_of_lapack(m, n)) return 0;
-    const auto bounded = [](int64_t extent) { return std::min(extent, kSerialExtent); };
-    return std::max(times(std::min(batch, kLapackWorkers), lapack_slot<Parts>(bounded(m), bounded(n), bounded(k))),
+    const auto bounded = [](int64_t extent) { return std::min(extent, kBatchExtent); };
+    return std::max(times(worker_slots(batch), lapack_slot<Parts>(bounded(m), bounded(n), bounded(k))),
                     lapack_slot<Parts>(m, n, k));
 }
 

@@ -101,19 +101,18 @@ private:
     const bool is_open_;
 };
 
-// f(b, worker) for each matrix of a batch: up to kSerialExtent a matrix is a thread's, above OpenBLAS's threads share it.
+// f(b, worker) for each matrix of a batch: a matrix is a thread's, or OpenBLAS's threads share it.
 template <class F>
 Status for_each_matrix(int64_t batch, int64_t extent, const F& f) {
-    const bool is_serial = extent <= kSerialExtent;
-    const int64_t workers = is_serial ? std::min(batch, kLapackWorkers) : 1;
-    const LapackThreads threads(is_serial ? 1 : thread_count());
+    const bool serial = is_serial(batch, extent);
+    const LapackThreads threads(serial ? 1 : thread_count());
     std::atomic<int32_t> failed{0};
-    split_ranges(workers, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t worker = begin; worker < end; ++worker)
-            for (int64_t b = worker; b < batch; b += workers) {
-                const Status status = f(b, worker);
-                if (status != Status::kOk) failed = static_cast<int32_t>(status);
-            }
+    MatrixQueue queue(batch);
+    split_ranges(serial ? worker_count(batch) : 1, 1, [&](int64_t worker, int64_t) {
+        for (int64_t b; queue.take(&b);) {
+            const Status status = f(b, worker);
+            if (status != Status::kOk) failed = static_cast<int32_t>(status);
+        }
     });
     return static_cast<Status>(failed.load());
 }

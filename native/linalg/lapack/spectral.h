@@ -12,7 +12,7 @@ namespace bk::linalg::spectral {
 template <class Own, class OfLapack>
 TeamBytes team_bytes(int m, int n, const Own& own, const OfLapack& lapack) {
     if (!is_of_lapack(m, n)) return {own(m, n)};
-    const int most = static_cast<int>(kSerialExtent), rows = std::min(m, most), columns = std::min(n, most);
+    const int most = static_cast<int>(kBatchExtent), rows = std::min(m, most), columns = std::min(n, most);
     const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
     return {own(m, n), round(lapack(m, n)), round(own(rows, columns)) + round(lapack(rows, columns))};
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread is a team; worker w has the items w, w + workers and so on, and its own slice of the workspace.
+// A thread is a team, with its own slice of the workspace.
 #pragma once
 
 #include "linalg/spectral/team.h"
+#include "linalg/workers_cpu.h"
 
 namespace bk::linalg::spectral {
-
-constexpr int64_t kWorkers = 64;
 
 // Rows that a thread takes together: vectors of 64 bytes, of two for real elements.
 template <class E>
@@ -43,7 +42,7 @@ struct MatrixTeam {
 
 // Bytes of the workspace that `items` teams with `bytes` of scratch each need.
 inline size_t team_workspace(int64_t items, int64_t, const TeamBytes& bytes) {
-    const int64_t own = ceil_div<int64_t>(bytes.own, 64) * 64, workers = std::min(items, kWorkers);
+    const int64_t own = ceil_div<int64_t>(bytes.own, 64) * 64, workers = worker_slots(items);
     Carver carver;
     carver.take<char>(std::max(times(workers, std::max(own, bytes.serial)), bytes.lapack == 0 ? 0 : own + bytes.lapack));
     return carver.bytes();
