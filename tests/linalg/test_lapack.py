@@ -208,6 +208,31 @@ def test_eig(n, dtype):
     assert np.all(np.diff(w.real) >= -MOST * n * np.finfo(dtype).eps * np.abs(w).max())
 
 
+@each_dtype
+@pytest.mark.parametrize("n", [7, 9, 23, 24, 27, 31, 33, 39, 41, 47, 63, 65])
+def test_tails_and_thresholds(n, dtype):
+    """Extents that are no whole vectors, around those where LAPACK begins, beside a matrix that is not finite."""
+    a = random(dtype, 3, n, n)
+    a[1, n // 2, n // 3] = a[1, n // 3, n // 2] = np.nan
+    kept = [0, 2]
+    h = a + adjoint(a)
+    w, v = (x[kept] for x in bk.linalg.eigh(h))
+    near(h[kept] @ v, v * w[:, None, :], dtype, n)
+    identity(v, dtype)
+    w, v = (x[kept] for x in bk.linalg.eig(a))
+    near(wider(a[kept]) @ v, v * w[:, None, :], dtype, n, 4)
+    for m in (n, n + 3):
+        wide = np.concatenate([a, random(dtype, 3, n, m - n, seed=1)], -1)
+        for b in (wide, columns(np.swapaxes(wide, -1, -2))):
+            u, s, vh = (x[kept] for x in bk.linalg.svd(b))
+            near((u[..., :n] * s[:, None, :]) @ vh[..., :n, :], b[kept], dtype, m)
+            identity(u, dtype)
+            identity(adjoint(vh), dtype)
+            q, r = (x[kept] for x in bk.linalg.qr(b, mode="complete"))
+            near(q @ r, b[kept], dtype, m)
+            identity(q, dtype)
+
+
 CALLS = {
     "cholesky": lambda a: (bk.linalg.cholesky_ex(a).L,),
     "lu": lambda a: tuple(bk.linalg_lu_factor(a)[:2]),

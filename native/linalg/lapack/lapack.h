@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/workspace.h"
 #include "linalg/problem.h"
@@ -24,12 +25,26 @@ constexpr bool kHasLapack = false;
 constexpr bool kHasLapack = true;
 #endif
 
-// The least extent for which LAPACK is faster, and the largest for which a thread computes a matrix: any, or one of a batch
-// that has matrices for all threads. OpenBLAS's threads share larger ones.
-constexpr int64_t kLapackExtent = 64, kSerialExtent = 256, kBatchExtent = 512;
+// The least extents for which LAPACK is faster; QR factorisations and their Q, Hermitian eigenvalues and singular values, and
+// eigenvalues of general matrices have their own.
+constexpr int64_t kLapackExtent = 64;
+template <class S>
+constexpr int64_t kQrExtent = std::is_same_v<S, float> ? 32 : 24;
+template <class S>
+constexpr int64_t kHermitianExtent = kIsComplex<S>              ? 28
+                                     : std::is_same_v<S, float> ? 64
+                                                                : 40;
+template <class S>
+constexpr int64_t kGeneralExtent = std::is_same_v<S, float> ? 128 : 64;
+
+// The largest extent for which a thread computes a matrix: any, or one of a batch that has matrices for all threads.
+// OpenBLAS's threads share larger ones.
+constexpr int64_t kSerialExtent = 256, kBatchExtent = 512;
 constexpr int64_t kLapackBlock = 64;  // columns of LAPACK's blocks of reflectors, at most
 
-constexpr bool is_of_lapack(int64_t m, int64_t n) { return kHasLapack && (m < n ? m : n) >= kLapackExtent; }
+constexpr bool is_of_lapack(int64_t m, int64_t n, int64_t least = kLapackExtent) {
+    return kHasLapack && (m < n ? m : n) >= least;
+}
 
 // Rows of a column-major copy: columns begin at cache lines, and not all in the same cache set.
 template <class S>
@@ -56,7 +71,7 @@ int64_t lapack_slot(int64_t m, int64_t n, int64_t k) {
 }
 template <class Parts>
 int64_t lapack_bytes(int64_t batch, int64_t m, int64_t n, int64_t k = 0) {
-    if (!is_of_lapack(m, n)) return 0;
+    if (!is_of_lapack(m, n, Parts::kLeast)) return 0;
     const auto bounded = [](int64_t extent) { return std::min(extent, kBatchExtent); };
     return std::max(times(worker_slots(batch), lapack_slot<Parts>(bounded(m), bounded(n), bounded(k))),
                     lapack_slot<Parts>(m, n, k));
@@ -65,6 +80,7 @@ int64_t lapack_bytes(int64_t batch, int64_t m, int64_t n, int64_t k = 0) {
 // Copies and scratch in column-major order.
 template <class S>
 struct LapackLu {
+    static constexpr int64_t kLeast = kLapackExtent;
     Columns<S> a;
     int64_t* pivots;
 
@@ -76,10 +92,12 @@ struct LapackLu {
 
 template <class S>
 struct LapackQr {
+    static constexpr int64_t kLeast = kQrExtent<S>;
     Columns<S> a;
     S* work;
 
-    static int64_t work_size(int64_t n) { return times(kLapackBlock, n); }
+    // Twice LAPACK's: a and work are the workspace of qr_by_blocks(), too.
+    static int64_t work_size(int64_t n) { return times(2 * kLapackBlock, n); }
     static LapackQr carve(int64_t m, int64_t n, int64_t, Carver* carver) {
         const int64_t pitch = lapack_pitch<S>(m);
         return {{carver->take<S>(times(pitch, n)), pitch}, carver->take<S>(work_size(n))};
@@ -88,6 +106,7 @@ struct LapackQr {
 
 template <class S>
 struct LapackReflect {
+    static constexpr int64_t kLeast = kQrExtent<S>;
     Columns<S> v, c;
     S *tau, *work;
 

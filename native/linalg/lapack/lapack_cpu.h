@@ -83,8 +83,8 @@ const Lapack<S>* lapack() {
 }
 
 template <class S>
-const Lapack<S>* lapack_for(int64_t m, int64_t n) {
-    return is_of_lapack(m, n) ? lapack<S>() : nullptr;
+const Lapack<S>* lapack_for(int64_t m, int64_t n, int64_t least = kLapackExtent) {
+    return is_of_lapack(m, n, least) ? lapack<S>() : nullptr;
 }
 
 // OpenBLAS computes on `threads` threads in its scope. The number is one of the process: scopes with another one wait, so that

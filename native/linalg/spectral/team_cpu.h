@@ -11,6 +11,17 @@ namespace bk::linalg::spectral {
 template <class E>
 constexpr int kRowsOfThread = kIsComplex<E> ? 64 / sizeof(E) : 128 / sizeof(E);
 
+// Steps are compiled for any processor (BK_LINALG_STEP). Their SSE instructions would wait for the upper halves of registers
+// after the 256 bits of the code that calls them, which GCC 12 does not always clear: they took up to four times as long.
+#if BK_ISA_DISPATCH
+__attribute__((target("avx"), noinline)) inline void clear_upper_halves_by_avx() { __builtin_ia32_vzeroupper(); }
+#endif
+BK_HD void clear_upper_halves() {
+#if BK_ISA_DISPATCH
+    if (isa() != Isa::kBase) clear_upper_halves_by_avx();
+#endif
+}
+
 struct MatrixTeam {
     char* lapack_scratch = nullptr;  // if LAPACK decomposes the matrix
 
