@@ -18,7 +18,7 @@ import baracuda as bk
 from .test_spectral import DTYPES, adjoint, wider
 
 OPS = ("cholesky", "lu", "qr", "ormqr", "householder_product", "solve", "inv", "slogdet", "solve_triangular",
-       "cholesky_solve", "eigh", "svd", "eig")  # fmt: skip
+       "cholesky_solve", "ldl_factor", "ldl_solve", "eigh", "svd", "eig")  # fmt: skip
 pytestmark = [
     pytest.mark.host_arrays,
     pytest.mark.needs_ops(*[f"linalg_{op}_{t}" for op in OPS for t in ("f32", "f64", "c32", "c64")]),
@@ -137,6 +137,26 @@ def test_reflectors(dtype, left, transpose):
 
 @each_dtype
 @each_problem
+@pytest.mark.parametrize("is_hermitian", [True, False])
+def test_ldl(n, dtype, layout, is_hermitian):
+    """Pivots of one row and, with zeros on the diagonal, of two; a singular matrix has the column in its info."""
+    a = random(dtype, 4, n, n)
+    a = a + (adjoint(a) if is_hermitian else np.swapaxes(a, -1, -2))
+    a[1, np.arange(n), np.arange(n)] = 0
+    a[2, 40:42] = a[2, :, 40:42] = 0
+    a[3, 3, 1] = a[3, 1, 3] = np.inf
+    b = random(dtype, 4, n, 7)
+    ld, pivots, info = bk.linalg.ldl_factor_ex(LAYOUTS[layout](a), hermitian=is_hermitian)
+    assert not np.any(np.triu(ld, 1)) and np.any(pivots[1] < 0)
+    assert list(info[:2]) == [0, 0] and info[2] > 0
+    x = bk.linalg.ldl_solve(ld, pivots, b, hermitian=is_hermitian)[:2]
+    residual = np.linalg.norm(a[:2] @ wider(x) - b[:2], axis=(-2, -1))
+    size = np.linalg.norm(a[:2], axis=(-2, -1)) * np.linalg.norm(x, axis=(-2, -1))
+    assert np.all(residual <= MOST * n * np.finfo(dtype).eps * size)
+
+
+@each_dtype
+@each_problem
 def test_solve(n, dtype, layout):
     a, b = random(dtype, 2, n, n), random(dtype, 2, n, 7)
     a = a + 3 * n**0.5 * np.eye(n, dtype=dtype)
@@ -236,6 +256,7 @@ def test_tails_and_thresholds(n, dtype):
 CALLS = {
     "cholesky": lambda a: (bk.linalg.cholesky_ex(a).L,),
     "lu": lambda a: tuple(bk.linalg_lu_factor(a)[:2]),
+    "ldl": lambda a: tuple(bk.linalg.ldl_factor_ex(a)),
     "qr": lambda a: tuple(bk.linalg.qr(a)),
     "inv": lambda a: (bk.linalg.inv_ex(a).inverse,),
     "eigh": lambda a: tuple(bk.linalg.eigh_ex(a))[:2],

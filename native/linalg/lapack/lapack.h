@@ -91,6 +91,20 @@ struct LapackLu {
 };
 
 template <class S>
+struct LapackLdl {
+    static constexpr int64_t kLeast = 256;
+    Columns<S> a;
+    S* work;
+    int64_t* pivots;
+
+    static int64_t work_size(int64_t n) { return times(kLapackBlock, n); }
+    static LapackLdl carve(int64_t n, int64_t, int64_t, Carver* carver) {
+        const int64_t pitch = lapack_pitch<S>(n);
+        return {{carver->take<S>(times(pitch, n)), pitch}, carver->take<S>(work_size(n)), carver->take<int64_t>(n)};
+    }
+};
+
+template <class S>
 struct LapackQr {
     static constexpr int64_t kLeast = kQrExtent<S>;
     Columns<S> a;

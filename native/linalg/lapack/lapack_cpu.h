@@ -28,6 +28,8 @@ struct Lapack {
                  S* c, In ldc, Length, Length);
     void (*potrf)(Flag uplo, In n, S* a, In lda, Out info, Length);
     void (*getrf)(In m, In n, S* a, In lda, Out pivots, Out info);
+    void (*sytrf)(Flag uplo, In n, S* a, In lda, Out pivots, S* work, In lwork, Out info, Length);
+    void (*hetrf)(Flag uplo, In n, S* a, In lda, Out pivots, S* work, In lwork, Out info, Length);
     void (*geqrf)(In m, In n, S* a, In lda, S* tau, S* work, In lwork, Out info);
     void (*orgqr)(In m, In n, In k, S* a, In lda, const S* tau, S* work, In lwork, Out info);
     void (*ormqr)(Flag side, Flag op, In m, In n, In k, const S* a, In lda, const S* tau, S* c, In ldc, S* work, In lwork,
@@ -56,6 +58,8 @@ struct Lapack {
                                              "gemm",
                                              "potrf",
                                              "getrf",
+                                             "sytrf",
+                                             kIsComplex<S> ? "hetrf" : "sytrf",
                                              "geqrf",
                                              kIsComplex<S> ? "ungqr" : "orgqr",
                                              kIsComplex<S> ? "unmqr" : "ormqr",
