@@ -150,7 +150,7 @@ $(CONTENTS)/.stamp: $(GENERATORS)
 
 gen: $(GEN)/.stamp $(CONTENTS)/.stamp bindings wrappers
 
-bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi baracuda/_plans.pyi
+bindings: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.pyi baracuda/_plans.pyi baracuda/_linalg.pyi
 	@:
 
 baracuda/_oplist.py: $(GENERATORS)
@@ -165,6 +165,9 @@ baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.
 
 baracuda/_plans.pyi: baracuda/functions.pyi $(filter-out baracuda/_ffi.py,$(wildcard baracuda/*.py baracuda/[a-z]*/*.py))
 	$(Q)$(PY) -m tools.gen_stub $(@D)/functions.pyi $@
+
+baracuda/_linalg.pyi: baracuda/_plans.pyi
+	$(Q)$(PY) -m tools.gen_stub baracuda/functions.pyi $< $@
 
 # Wrappers for other languages: C++ functions and a Rust crate.
 wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
@@ -457,4 +460,4 @@ wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and on
 	@mv $(BUILD)/wheel/whole/*.whl dist && ls dist
 
 clean: ## everything that was built; not the environment
-	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi baracuda/_plans.pyi
+	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi baracuda/_plans.pyi baracuda/_linalg.pyi

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes type stubs: the signatures of the functions on arrays, and those of plans.
+"""Writes type stubs: the signatures of the functions on arrays, those of plans, and those of baracuda.linalg.
 
-usage: python -m tools.gen_stub FUNCTIONS [PLANS]
+usage: python -m tools.gen_stub FUNCTIONS [PLANS [LINALG]]
 
 Functions are created from the op table at first access (baracuda/functions.py), which type checkers do not see. Plans
-take the descriptor and the Args of their own op; fields of descriptors take types that convert to theirs.
+take the descriptor and the Args of their own op; fields of descriptors take types that convert to theirs. Functions of
+linear algebra are methods of classes, one for all frameworks.
 """
 
 import contextlib
 import dataclasses
+import importlib
 import inspect
 import pathlib
 import re
@@ -20,6 +22,7 @@ from baracuda import kinds
 from baracuda._functions.spec import specs
 from baracuda._library.exports import OPS
 from baracuda.functions import signature, summary
+from baracuda.linalg.names import CLASSES, HOME, NAMES
 
 PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.py: do not edit."""
 
@@ -82,6 +85,13 @@ class _Plan(Plan, Generic[_D, _A]):
     def bind(self, stream: object, workspace: object, args: _A) -> Callable[[], None]: ...
 
 '''
+LINALG = '''"""Signatures of the functions of linear algebra. Written by tools/gen_stub.py: do not edit."""
+
+import collections.abc
+import typing
+from typing import Any
+
+'''
 GIVEN = {
     "tuple[int, ...]": "Sequence[int]",
     "tuple[float, ...]": "float | Sequence[float]",
@@ -110,6 +120,18 @@ def plans() -> str:
             parts.append(f"class {descriptor}({written(getattr(bk, descriptor))}):\n")
             parts.append(f"    {initializer(getattr(bk, descriptor))}\n")
             parts.append(f"class {plan}(_Plan[{descriptor}, {args}], {alias}.{plan}): ...\n")
+    return "".join(parts)
+
+
+def linalg() -> str:
+    parts = [LINALG, *(f"import baracuda.linalg.{module}\n" for module in CLASSES), f"\n__all__ = {list(NAMES)}\n\n"]
+    for name in NAMES:
+        home = importlib.import_module(f"baracuda.linalg.{HOME[name]}")
+        method = getattr(getattr(home, CLASSES[HOME[name]]), name)
+        of = inspect.signature(method, eval_str=True)
+        words = f'"""{" ".join(inspect.getdoc(method).split(chr(10) * 2)[0].split())}"""'
+        body = textwrap.indent("\n".join(textwrap.wrap(words, 112)), "    ")
+        parts.append(f"def {name}{of.replace(parameters=[*of.parameters.values()][1:])}:\n{body}\n")
     return "".join(parts)
 
 
@@ -160,7 +182,7 @@ def takes_number(field: dataclasses.Field) -> bool:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) not in (2, 3, 4):
         sys.exit(__doc__)
-    for path, text in zip(sys.argv[1:], (stub, plans)):
+    for path, text in zip(sys.argv[1:], (stub, plans, linalg)):
         pathlib.Path(path).write_text(text())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 
@@ -52,11 +52,15 @@ class _Arrays:
 __all__ = list(NAMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = described(function_of(_Arrays(), name), name, __name__)
-    return value
+if TYPE_CHECKING:
+    from baracuda._linalg import *  # noqa: F403  (written by tools/gen_stub.py)
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in NAMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = described(function_of(_Arrays(), name), name, __name__)
+        return value
 
 
 def __dir__() -> list[str]:

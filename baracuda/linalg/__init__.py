@@ -16,7 +16,7 @@ baracuda.torch.linalg and baracuda.jax.linalg have the functions with gradients.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from baracuda.errors import naming
 from baracuda.linalg.names import NAMES
@@ -24,14 +24,18 @@ from baracuda.linalg.names import NAMES
 __all__ = list(NAMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from baracuda.linalg.arrays import AnyArrays, described, function_of  # opens the bindings
+if TYPE_CHECKING:
+    from baracuda._linalg import *  # noqa: F403  (written by tools/gen_stub.py)
+else:
 
-    function = naming(f"linalg.{name}")(function_of(AnyArrays(), name))
-    value = globals()[name] = described(function, name, __name__)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in NAMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from baracuda.linalg.arrays import AnyArrays, described, function_of  # opens the bindings
+
+        function = naming(f"linalg.{name}")(function_of(AnyArrays(), name))
+        value = globals()[name] = described(function, name, __name__)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -17,9 +17,16 @@ from baracuda.linalg.kinds import LinalgKind
 from baracuda.plan import Plan
 
 
-class _LinalgPlan(Plan):
+class LinalgPlan(Plan):
+    """Base of the plans of linear algebra."""
+
     __slots__ = ()
     category = OpCategory.LINALG
+
+    def _invariance(self) -> str:
+        """Their number may choose OpenBLAS's threads for larger matrices, and bits (native/linalg/lapack/lapack.h)."""
+        extents = [getattr(self.descriptor, name, 0) for name in ("m", "n", "k")]
+        return "no" if self.library.backend == "cpu" and max(extents) > 256 else super()._invariance()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +38,7 @@ class CholeskyDescriptor(Descriptor):
     upper: bool = descriptor.flag()
 
 
-class CholeskyPlan(_LinalgPlan):
+class CholeskyPlan(LinalgPlan):
     """a = l l^H, or with upper a = l^H l; l may be a."""
 
     __slots__ = ()
@@ -52,7 +59,7 @@ class LuDescriptor(Descriptor):
         return min(self.m, self.n)
 
 
-class LuPlan(_LinalgPlan):
+class LuPlan(LinalgPlan):
     """P a = L U, packed in lu, which may be a; pivots (batch, min(m, n)) count rows from 1."""
 
     __slots__ = ()
@@ -60,7 +67,7 @@ class LuPlan(_LinalgPlan):
     kind = LinalgKind.LU
 
 
-class BatchedQrPlan(_LinalgPlan):
+class BatchedQrPlan(LinalgPlan):
     """a = Q R, packed as R above the vectors of reflectors; tau (batch, min(m, n)). packed may be a."""
 
     __slots__ = ()
@@ -83,7 +90,7 @@ class QrDescriptor(Descriptor):
         return self.m if self.complete else min(self.m, self.n)
 
 
-class QrPlan(_LinalgPlan):
+class QrPlan(LinalgPlan):
     """a = Q R as dense matrices, the lower triangle of r being 0. q or r may be None."""
 
     __slots__ = ()
@@ -100,7 +107,7 @@ class SolveDescriptor(Descriptor):
     batch: int = descriptor.extent(default=1)
 
 
-class SolvePlan(_LinalgPlan):
+class SolvePlan(LinalgPlan):
     """x = a^-1 b, in place of b too."""
 
     __slots__ = ()
@@ -116,7 +123,7 @@ class InverseDescriptor(Descriptor):
     batch: int = descriptor.extent(default=1)
 
 
-class InversePlan(_LinalgPlan):
+class InversePlan(LinalgPlan):
     """x = a^-1, in place of a too."""
 
     __slots__ = ()
@@ -135,7 +142,7 @@ class LstSqDescriptor(Descriptor):
     rcond: float = descriptor.real(default=-1.0)
 
 
-class LstSqPlan(_LinalgPlan):
+class LstSqPlan(LinalgPlan):
     """The x of least norm that makes |a x - b| least; residuals are sums of squares, rank is i32."""
 
     __slots__ = ()
@@ -166,7 +173,7 @@ class BatchedOrmqrDescriptor(Descriptor):
         return self.n if self.side else self.k
 
 
-class BatchedOrmqrPlan(_LinalgPlan):
+class BatchedOrmqrPlan(LinalgPlan):
     """c = op(Q) c or c op(Q), in place."""
 
     __slots__ = ()
@@ -186,7 +193,7 @@ class BatchedOrmqrWyBuildTDescriptor(Descriptor):
     num_blocks: int = descriptor.extent()
 
 
-class BatchedOrmqrWyBuildTPlan(_LinalgPlan):
+class BatchedOrmqrWyBuildTPlan(LinalgPlan):
     """Triangles T of H_a ... H_b = I - V T V^H."""
 
     __slots__ = ()
@@ -207,7 +214,7 @@ class BatchedOrmqrWyExtractVDescriptor(Descriptor):
     block_k: int = descriptor.extent(default=0)
 
 
-class BatchedOrmqrWyExtractVPlan(_LinalgPlan):
+class BatchedOrmqrWyExtractVPlan(LinalgPlan):
     """Vectors of reflectors with zeros above their ones."""
 
     __slots__ = ()
@@ -226,7 +233,7 @@ class BatchedQrMaterializeRDescriptor(Descriptor):
     k: int = descriptor.extent()
 
 
-class BatchedQrMaterializeRPlan(_LinalgPlan):
+class BatchedQrMaterializeRPlan(LinalgPlan):
     """The upper triangles of packed factors."""
 
     __slots__ = ()
@@ -242,7 +249,7 @@ class BatchedQrMaterializeIdentityDescriptor(Descriptor):
     m: int = descriptor.extent()
 
 
-class BatchedQrMaterializeIdentityPlan(_LinalgPlan):
+class BatchedQrMaterializeIdentityPlan(LinalgPlan):
     """Identities."""
 
     __slots__ = ()

@@ -12,14 +12,8 @@ import dataclasses
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.kinds import OpCategory
 from baracuda.linalg.kinds import LinalgKind
-from baracuda.plan import Plan
-
-
-class _SpectralPlan(Plan):
-    __slots__ = ()
-    category = OpCategory.LINALG
+from baracuda.linalg.plans import LinalgPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +25,7 @@ class EighDescriptor(Descriptor):
     upper: bool = descriptor.flag()
 
 
-class EighPlan(_SpectralPlan):
+class EighPlan(LinalgPlan):
     """Eigenvalues w (batch, n), real and ascending, and eigenvectors, the columns of v."""
 
     __slots__ = ()
@@ -47,7 +41,7 @@ class EigDescriptor(Descriptor):
     batch: int = descriptor.extent(default=1)
 
 
-class EigPlan(_SpectralPlan):
+class EigPlan(LinalgPlan):
     """Eigenvalues w (batch, n), right eigenvectors v and left ones vl, all complex."""
 
     __slots__ = ()
@@ -77,7 +71,7 @@ class SvdDescriptor(Descriptor):
         return self.n if self.full_matrices else self.least
 
 
-class SvdPlan(_SpectralPlan):
+class SvdPlan(LinalgPlan):
     """Singular values s (batch, min(m, n)), descending, and vectors: a = u s vh."""
 
     __slots__ = ()
@@ -97,7 +91,7 @@ class PinvDescriptor(Descriptor):
     rtol: float = descriptor.real(default=-1.0)
 
 
-class PinvPlan(_SpectralPlan):
+class PinvPlan(LinalgPlan):
     """Pseudoinverses y (batch, n, m), and ranks, i32."""
 
     __slots__ = ()
@@ -114,7 +108,7 @@ class PolarDescriptor(Descriptor):
     batch: int = descriptor.extent(default=1)
 
 
-class PolarPlan(_SpectralPlan):
+class PolarPlan(LinalgPlan):
     """a = u p, with u (batch, m, n) of orthonormal columns or rows, and p (batch, n, n) Hermitian and not negative."""
 
     __slots__ = ()

@@ -5,7 +5,7 @@ them. Gradients are those of torch.linalg.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -57,11 +57,15 @@ class _Tensors:
 __all__ = list(NAMES)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = described(function_of(_Tensors(), name), name, __name__)
-    return value
+if TYPE_CHECKING:
+    from baracuda._linalg import *  # noqa: F403  (written by tools/gen_stub.py)
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name not in NAMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = described(function_of(_Tensors(), name), name, __name__)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -270,6 +270,25 @@ def test_what_is_said_of_a_function():
     assert not any("In the formulas" in line for line in of["logit"])
 
 
+def test_the_stub_of_linalg_has_every_signature(tmp_path):
+    files = [tmp_path / name for name in ("functions.pyi", "_plans.pyi", "_linalg.pyi")]
+    root = pathlib.Path(bk.__file__).parent.parent
+    subprocess.run([sys.executable, "-m", "tools.gen_stub", *files], cwd=root, check=True)
+    written = {f.name: f for f in ast.parse(files[2].read_text()).body if isinstance(f, ast.FunctionDef)}
+    assert sorted(written) == sorted(bk.linalg.__all__)
+    for name, function in written.items():
+        given = inspect.signature(getattr(bk.linalg, name))
+        bare = [p.replace(annotation=inspect.Parameter.empty) for p in given.parameters.values()]
+        for argument in ast.walk(function.args):
+            if isinstance(argument, ast.arg):
+                assert argument.annotation is not None, name
+                argument.annotation = None
+        expected = ast.parse(f"def f{inspect.Signature(bare)}: ...").body[0].args
+        assert ast.dump(function.args) == ast.dump(expected), name
+        words = " ".join(ast.get_docstring(function).split())
+        assert words in " ".join(inspect.getdoc(getattr(bk.linalg, name)).split()), name
+
+
 def test_the_stub_has_every_signature(tmp_path):
     file = tmp_path / "functions.pyi"
     root = pathlib.Path(bk.__file__).parent.parent

@@ -37,6 +37,8 @@ bk.UnaryParamDescriptor(kind=bk.UnaryKind.ELU, shape=[4], element=np.float32, pa
 bk.UnaryParamDescriptor(kind=bk.UnaryKind.HARDTANH, shape=(4,), element="f32", params=[0, 1])
 bk.FillDescriptor(3, 1.0, element=np.dtype(np.float32))
 print(of.shape[0], of.numel, plan.descriptor.kind)
+sizes, vectors = bk.linalg.eigh(x, UPLO="U")
+print(sizes, vectors, bk.linalg.svd(x, full_matrices=False).Vh, bk.linalg.cholesky_ex(x).info)
 try:
     bk.neg(x)
 except bk.CheckError as error:
@@ -64,6 +66,10 @@ WRONG = {
     "bk.TensorRef('x', (3,), bk.f32)": "arg-type",
     "bk.mul_backward(x, x, y, needs=3)": "arg-type",
     "bk.tensor(x).shap": "attr-defined",
+    "bk.linalg.sdv(x)": "attr-defined",
+    "bk.linalg.qr(x, mod='r')": "call-arg",
+    "bk.linalg.qr(x, mode=3)": "arg-type",
+    "bk.linalg.svd(x).V": "attr-defined",
 }
 
 

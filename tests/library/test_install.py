@@ -33,7 +33,7 @@ NOT_SOURCES = (
     "node_modules",
     "target",
 )
-GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi", "_plans.pyi")
+GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi", "_plans.pyi", "_linalg.pyi")
 PACKAGES = ("baracuda", "baracuda_cuda13")
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrices of extents that OpenBLAS's LAPACK computes where it is installed, and this library's code elsewhere:
 residuals within c n eps in double precision in any layout, the members of a batch that LAPACK never sees, and the same
-bits whatever the batch, the threads of the program and, up to 256 rows, the number of OpenMP threads."""
+bits whatever the other matrices of the batch, the threads of the program and, up to 256 rows, the number of OpenMP
+threads and of matrices."""
 
 import concurrent.futures
 import os
@@ -17,7 +18,7 @@ import baracuda as bk
 from .test_spectral import DTYPES, adjoint, wider
 
 OPS = ("cholesky", "lu", "qr", "ormqr", "householder_product", "solve", "inv", "slogdet", "solve_triangular",
-       "cholesky_solve", "eigh", "svd", "eig")  # fmt: skip
+       "cholesky_solve", "ldl_factor", "ldl_solve", "eigh", "svd", "eig")  # fmt: skip
 pytestmark = [
     pytest.mark.host_arrays,
     pytest.mark.needs_ops(*[f"linalg_{op}_{t}" for op in OPS for t in ("f32", "f64", "c32", "c64")]),
@@ -136,6 +137,26 @@ def test_reflectors(dtype, left, transpose):
 
 @each_dtype
 @each_problem
+@pytest.mark.parametrize("is_hermitian", [True, False])
+def test_ldl(n, dtype, layout, is_hermitian):
+    """Pivots of one row and, with zeros on the diagonal, of two; a singular matrix has the column in its info."""
+    a = random(dtype, 4, n, n)
+    a = a + (adjoint(a) if is_hermitian else np.swapaxes(a, -1, -2))
+    a[1, np.arange(n), np.arange(n)] = 0
+    a[2, 40:42] = a[2, :, 40:42] = 0
+    a[3, 3, 1] = a[3, 1, 3] = np.inf
+    b = random(dtype, 4, n, 7)
+    ld, pivots, info = bk.linalg.ldl_factor_ex(LAYOUTS[layout](a), hermitian=is_hermitian)
+    assert not np.any(np.triu(ld, 1)) and np.any(pivots[1] < 0)
+    assert list(info[:2]) == [0, 0] and info[2] > 0
+    x = bk.linalg.ldl_solve(ld, pivots, b, hermitian=is_hermitian)[:2]
+    residual = np.linalg.norm(a[:2] @ wider(x) - b[:2], axis=(-2, -1))
+    size = np.linalg.norm(a[:2], axis=(-2, -1)) * np.linalg.norm(x, axis=(-2, -1))
+    assert np.all(residual <= MOST * n * np.finfo(dtype).eps * size)
+
+
+@each_dtype
+@each_problem
 def test_solve(n, dtype, layout):
     a, b = random(dtype, 2, n, n), random(dtype, 2, n, 7)
     a = a + 3 * n**0.5 * np.eye(n, dtype=dtype)
@@ -207,9 +228,35 @@ def test_eig(n, dtype):
     assert np.all(np.diff(w.real) >= -MOST * n * np.finfo(dtype).eps * np.abs(w).max())
 
 
+@each_dtype
+@pytest.mark.parametrize("n", [7, 9, 23, 24, 27, 31, 33, 39, 41, 47, 63, 65])
+def test_tails_and_thresholds(n, dtype):
+    """Extents that are no whole vectors, around those where LAPACK begins, beside a matrix that is not finite."""
+    a = random(dtype, 3, n, n)
+    a[1, n // 2, n // 3] = a[1, n // 3, n // 2] = np.nan
+    kept = [0, 2]
+    h = a + adjoint(a)
+    w, v = (x[kept] for x in bk.linalg.eigh(h))
+    near(h[kept] @ v, v * w[:, None, :], dtype, n)
+    identity(v, dtype)
+    w, v = (x[kept] for x in bk.linalg.eig(a))
+    near(wider(a[kept]) @ v, v * w[:, None, :], dtype, n, 4)
+    for m in (n, n + 3):
+        wide = np.concatenate([a, random(dtype, 3, n, m - n, seed=1)], -1)
+        for b in (wide, columns(np.swapaxes(wide, -1, -2))):
+            u, s, vh = (x[kept] for x in bk.linalg.svd(b))
+            near((u[..., :n] * s[:, None, :]) @ vh[..., :n, :], b[kept], dtype, m)
+            identity(u, dtype)
+            identity(adjoint(vh), dtype)
+            q, r = (x[kept] for x in bk.linalg.qr(b, mode="complete"))
+            near(q @ r, b[kept], dtype, m)
+            identity(q, dtype)
+
+
 CALLS = {
     "cholesky": lambda a: (bk.linalg.cholesky_ex(a).L,),
     "lu": lambda a: tuple(bk.linalg_lu_factor(a)[:2]),
+    "ldl": lambda a: tuple(bk.linalg.ldl_factor_ex(a)),
     "qr": lambda a: tuple(bk.linalg.qr(a)),
     "inv": lambda a: (bk.linalg.inv_ex(a).inverse,),
     "eigh": lambda a: tuple(bk.linalg.eigh_ex(a))[:2],
@@ -225,12 +272,15 @@ def bits(arrays):
 @each_dtype
 @pytest.mark.parametrize("n", [70, 260])
 @pytest.mark.parametrize("name", CALLS)
-def test_bits(name, n, dtype):
-    """The bits of a matrix alone, twice, and in a batch with members that are not finite, which give NaN."""
+def test_bits(name, n, dtype, set_threads):
+    """The bits of a matrix alone, twice, and in a batch with members that are not finite, which give NaN. Above 256
+    rows the matrix alone is computed by one thread, as matrices of a batch are."""
     a = positive(dtype, 4, n, n)
     a[1, n // 2, n // 3] = a[1, n // 3, n // 2] = np.nan
     a[2, n - 1, n - 1] = np.inf
+    set_threads(3)
     batch = CALLS[name](a)
+    set_threads(1 if n > 256 else 2)
     for b in (0, 3):
         alone = bits(CALLS[name](a[b]))
         assert alone == bits(CALLS[name](a[b]))
@@ -280,6 +330,26 @@ def test_number_of_threads(name, set_threads):
         set_threads(threads)
         found.append(bits(CALLS[name](a)))
     assert found == found[:1] * 4
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_threads_of_a_batch(name, set_threads):
+    """Neither slots of the workspace nor the order of a batch count, with more matrices than threads or fewer."""
+    a = positive(np.float64, 5, 270, 270)
+    for threads in (2, 8):
+        set_threads(threads)
+        forwards, backwards = CALLS[name](a), CALLS[name](a[::-1])
+        assert bits(forwards) == bits([x[::-1] for x in backwards])
+
+
+def test_batch_invariance():
+    def plan(n, **preference):
+        return bk.EighPlan.select(None, bk.EighDescriptor(n, element=bk.f64), bk.PlanPreference(**preference))
+
+    assert plan(256, batch_invariant=True).precision_guarantee.batch_invariant
+    assert not plan(257).precision_guarantee.batch_invariant
+    with pytest.raises(bk.UnsupportedError):
+        plan(257, batch_invariant=True)
 
 
 def test_threads_of_the_program():

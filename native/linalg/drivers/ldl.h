@@ -4,6 +4,7 @@
 #pragma once
 
 #include "linalg/algorithms.h"
+#include "linalg/lapack/by_lapack.h"
 #include "linalg/problem.h"
 
 namespace bk::linalg {
@@ -197,15 +198,25 @@ struct LdlJob {
 template <class S>
 int64_t ldl_bytes(int64_t batch, int64_t n, int64_t k) {
     const int64_t items = batch * std::max<int64_t>(ceil_div(k, kLdlColumns), 1);
-    return slots_in_workspace(items, LdlSlot<S>{n, std::max<int64_t>(std::min(k, kLdlColumns), 2)}.bytes());
+    const int64_t slots = slots_in_workspace(items, LdlSlot<S>{n, std::max<int64_t>(std::min(k, kLdlColumns), 2)}.bytes());
+    return std::max(slots, k == 0 ? lapack_bytes<LapackLdl<S>>(batch, n, n) : 0);
 }
 
 template <class S>
-Status ldl(const Launch& launch, const LdlProblem<S>& p, void* workspace) {
+Status ldl_by_team(const Launch& launch, const LdlProblem<S>& p, void* workspace) {
     const int64_t chunks = std::max<int64_t>(ceil_div(p.k, kLdlColumns), 1);
     const LdlSlot<S> slot{p.n, std::max<int64_t>(std::min(p.k, kLdlColumns), 2)};
     return run_matrices(launch, p.batch * chunks, p.n, slot.bytes(), workspace, p.n * p.n * (p.n / 3 + p.k),
                         LdlJob<S>{p, chunks});
+}
+
+template <class S>
+Status ldl(const Launch& launch, const LdlProblem<S>& p, void* workspace) {
+#if !BK_CUDA
+    const auto* const with = p.x.data == nullptr ? lapack_for<S>(p.n, p.n, LapackLdl<S>::kLeast) : nullptr;
+    if (with != nullptr) return ldl_by_lapack(launch, *with, p, workspace);
+#endif
+    return ldl_by_team(launch, p, workspace);
 }
 
 }  // namespace bk::linalg

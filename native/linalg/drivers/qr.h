@@ -117,7 +117,7 @@ int64_t qr_bytes(int64_t batch, int64_t m, int64_t n) {
 template <class S>
 Status factor_qr(const Launch& launch, const QrProblem<S>& p, void* workspace) {
 #if !BK_CUDA
-    if (const auto* with = lapack_for<S>(p.m, p.n)) return qr_by_lapack(launch, *with, p, workspace);
+    if (const auto* with = lapack_for<S>(p.m, p.n, kQrExtent<S>)) return qr_by_lapack(launch, *with, p, workspace);
 #endif
     if (!is_fast(qr_slot<S>(p.m, p.n))) return qr_by_blocks(launch, p, workspace);
     return run_matrices(launch, p.batch, std::max(p.m, p.n), qr_slot<S>(p.m, p.n), nullptr, 2 * p.m * p.n * std::min(p.m, p.n),
@@ -219,14 +219,14 @@ Status reflect_by_blocks(const Launch& launch, const ReflectProblem<S>& p, void*
 template <class S>
 int64_t reflect_bytes(int64_t batch, int64_t m, int64_t n, int64_t k) {
     const int64_t blocks = reflects_blocks(m, n, k) ? BlockParts<S>::bytes(batch, m, n, k) : 0;
-    return std::max(blocks, is_of_lapack(n, k) ? lapack_bytes<LapackReflect<S>>(batch, m, n, k) : 0);
+    return std::max(blocks, is_of_lapack(n, k, kQrExtent<S>) ? lapack_bytes<LapackReflect<S>>(batch, m, n, k) : 0);
 }
 
 // Without a workspace reflectors are applied one by one.
 template <class S>
 Status reflect(const Launch& launch, const ReflectProblem<S>& p, void* workspace) {
 #if !BK_CUDA
-    if (const auto* with = workspace == nullptr ? nullptr : lapack_for<S>(p.n, p.k))
+    if (const auto* with = workspace == nullptr ? nullptr : lapack_for<S>(p.n, p.k, kQrExtent<S>))
         return reflect_by_lapack(launch, *with, p, workspace);
 #endif
     if (workspace != nullptr && reflects_blocks(p.m, p.n, p.k)) return reflect_by_blocks(launch, p, workspace);

@@ -80,6 +80,28 @@ Status lu_by_lapack(const Launch& launch, const Lapack<S>& with, const LuProblem
     });
 }
 
+// --- LDL ---------------------------------------------------------------------------------------------------------------
+
+// LAPACK multiplies by reciprocals of pivots: factors that are not finite are computed again.
+template <class S>
+Status ldl_by_lapack(const Launch& launch, const Lapack<S>& with, const LdlProblem<S>& p, void* workspace) {
+    const int64_t n = p.n, size = LapackLdl<S>::work_size(n);
+    return for_each_matrix(p.batch, n, [&](int64_t b, int64_t worker) {
+        const auto parts = lapack_parts<LapackLdl<S>>(workspace, worker, n, n);
+        int32_t* const pivots = p.new_pivots + b * n;
+        const LdlProblem<S> one{1, n, 0, p.hermitian, p.a.only(b), p.ld.only(b), pivots, p.info + b, nullptr, {}, {}};
+        BK_TRY(copy(launch, Copies::kLower, 1, n, n, one.a, whole(parts.a)));
+        if (!is_finite(parts.a, n, n, true)) return ldl_by_team(launch, one, parts.a.data);
+        int64_t failed = 0;
+        (p.hermitian ? with.hetrf : with.sytrf)("L", &n, parts.a.data, &parts.a.pitch, parts.pivots, parts.work, &size, &failed,
+                                                1);
+        if (!is_finite(parts.a, n, n, true)) return ldl_by_team(launch, one, parts.a.data);
+        for (int64_t k = 0; k < n; ++k) pivots[k] = static_cast<int32_t>(parts.pivots[k]);
+        *one.info = static_cast<int32_t>(failed);
+        return copy(launch, Copies::kLowerAndZeros, 1, n, n, whole(parts.a).constant(), one.ld);
+    });
+}
+
 // --- QR ----------------------------------------------------------------------------------------------------------------
 
 template <class S>

@@ -28,6 +28,8 @@ struct Lapack {
                  S* c, In ldc, Length, Length);
     void (*potrf)(Flag uplo, In n, S* a, In lda, Out info, Length);
     void (*getrf)(In m, In n, S* a, In lda, Out pivots, Out info);
+    void (*sytrf)(Flag uplo, In n, S* a, In lda, Out pivots, S* work, In lwork, Out info, Length);
+    void (*hetrf)(Flag uplo, In n, S* a, In lda, Out pivots, S* work, In lwork, Out info, Length);
     void (*geqrf)(In m, In n, S* a, In lda, S* tau, S* work, In lwork, Out info);
     void (*orgqr)(In m, In n, In k, S* a, In lda, const S* tau, S* work, In lwork, Out info);
     void (*ormqr)(Flag side, Flag op, In m, In n, In k, const S* a, In lda, const S* tau, S* c, In ldc, S* work, In lwork,
@@ -56,6 +58,8 @@ struct Lapack {
                                              "gemm",
                                              "potrf",
                                              "getrf",
+                                             "sytrf",
+                                             kIsComplex<S> ? "hetrf" : "sytrf",
                                              "geqrf",
                                              kIsComplex<S> ? "ungqr" : "orgqr",
                                              kIsComplex<S> ? "unmqr" : "ormqr",
@@ -83,8 +87,8 @@ const Lapack<S>* lapack() {
 }
 
 template <class S>
-const Lapack<S>* lapack_for(int64_t m, int64_t n) {
-    return is_of_lapack(m, n) ? lapack<S>() : nullptr;
+const Lapack<S>* lapack_for(int64_t m, int64_t n, int64_t least = kLapackExtent) {
+    return is_of_lapack(m, n, least) ? lapack<S>() : nullptr;
 }
 
 // OpenBLAS computes on `threads` threads in its scope. The number is one of the process: scopes with another one wait, so that
@@ -101,19 +105,18 @@ private:
     const bool is_open_;
 };
 
-// f(b, worker) for each matrix of a batch: up to kSerialExtent a matrix is a thread's, above OpenBLAS's threads share it.
+// f(b, worker) for each matrix of a batch: a matrix is a thread's, or OpenBLAS's threads share it.
 template <class F>
 Status for_each_matrix(int64_t batch, int64_t extent, const F& f) {
-    const bool is_serial = extent <= kSerialExtent;
-    const int64_t workers = is_serial ? std::min(batch, kLapackWorkers) : 1;
-    const LapackThreads threads(is_serial ? 1 : thread_count());
+    const bool serial = is_serial(batch, extent);
+    const LapackThreads threads(serial ? 1 : thread_count());
     std::atomic<int32_t> failed{0};
-    split_ranges(workers, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t worker = begin; worker < end; ++worker)
-            for (int64_t b = worker; b < batch; b += workers) {
-                const Status status = f(b, worker);
-                if (status != Status::kOk) failed = static_cast<int32_t>(status);
-            }
+    MatrixQueue queue(batch);
+    split_ranges(serial ? worker_count(batch) : 1, 1, [&](int64_t worker, int64_t) {
+        for (int64_t b; queue.take(&b);) {
+            const Status status = f(b, worker);
+            if (status != Status::kOk) failed = static_cast<int32_t>(status);
+        }
     });
     return static_cast<Status>(failed.load());
 }

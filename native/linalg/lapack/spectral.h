@@ -8,11 +8,11 @@
 
 namespace bk::linalg::spectral {
 
-// The TeamBytes of own(m, n) and lapack(m, n) bytes.
+// The TeamBytes of own(m, n) and, from `least` on, lapack(m, n) bytes.
 template <class Own, class OfLapack>
-TeamBytes team_bytes(int m, int n, const Own& own, const OfLapack& lapack) {
-    if (!is_of_lapack(m, n)) return {own(m, n)};
-    const int most = static_cast<int>(kSerialExtent), rows = std::min(m, most), columns = std::min(n, most);
+TeamBytes team_bytes(int m, int n, int64_t least, const Own& own, const OfLapack& lapack) {
+    if (!is_of_lapack(m, n, least)) return {own(m, n)};
+    const int most = static_cast<int>(kBatchExtent), rows = std::min(m, most), columns = std::min(n, most);
     const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
     return {own(m, n), round(lapack(m, n)), round(own(rows, columns)) + round(lapack(rows, columns))};
 }

@@ -75,8 +75,9 @@ BK_LINALG_STEP void bidiagonalise(const MatrixTeam& team, E* a, int64_t pitch, i
             b.right_tau[k] = h.tau;
         }
         team.sync();
-        for_rows<E>(team, k + 1, rows,
-                    [&](int row, auto group) { reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, b.v, h.tau); });
+        for_padded_rows<E>(team, k + 1, rows, [&](int row, auto group) {
+            reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, b.v, h.tau);
+        });
         team.sync();
     }
 }

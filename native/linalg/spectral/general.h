@@ -47,7 +47,7 @@ struct GeneralJob {
         p.q = scratch.take<E>(p.pitch * kept);
         p.x = scratch.take<C>(p.wide_pitch * kept);
         p.y = scratch.take<C>(p.wide_pitch * kept);
-        p.scale = scratch.take<R>(n);
+        p.scale = scratch.take<R>(n + kRowsOfVector<C> - 1);
         p.tau = scratch.take<E>(n);
         p.work = scratch.take<E>(n);
         p.w = scratch.take<C>(n);
@@ -61,7 +61,7 @@ struct GeneralJob {
             carve(scratch, extent, wants_vectors);
             return scratch.bytes();
         };
-        return team_bytes(n, n, own, [](int extent, int) { return GeneralLapack<E>::bytes(extent); });
+        return team_bytes(n, n, kGeneralExtent<E>, own, [](int extent, int) { return GeneralLapack<E>::bytes(extent); });
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
@@ -73,6 +73,8 @@ struct GeneralJob {
         const SchurForm<E> form{p.t, p.pitch, n};
         const bool is_of_lapack = decompose_by_lapack(team, p, item);
         if (!is_of_lapack) {
+            clear_padding(p.t, p.pitch, n, n);
+            clear_upper_halves();
             balance(team, p.t, p.pitch, n, p.scale);
             reduce_to_hessenberg(team, p.t, p.pitch, n, has_vectors ? p.q : nullptr, p.tau, p.work);
             const int left = reduce_to_schur(team, SchurState<E>{p.t, has_vectors ? p.q : nullptr, p.pitch, n, has_vectors});
@@ -176,7 +178,7 @@ private:
         });
         team.sync();
         // y = D Q x, or D^-1 Q x of left vectors.
-        for_rows<C>(team, 0, n, [&](int row, auto group) {
+        for_padded_rows<C>(team, 0, n, [&](int row, auto group) {
             constexpr int kRows = decltype(group)::value;
             for (int k = 0; k < n; ++k) {
                 C total[kRows];

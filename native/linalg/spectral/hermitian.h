@@ -45,7 +45,7 @@ struct HermitianJob {
             carve(scratch, extent, wants_vectors);
             return scratch.bytes();
         };
-        return team_bytes(n, n, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
+        return team_bytes(n, n, kHermitianExtent<E>, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
@@ -55,6 +55,8 @@ struct HermitianJob {
         const R scale = load_scaled(team, p, item);
         if (scale == R(0)) return fail(team, item, n + 1);
         if (!decompose_by_lapack(team, p, item)) {
+            clear_padding(p.a, p.pitch, n, n);
+            clear_upper_halves();
             tridiagonalise(team, p.a, p.pitch, n, p.t);
             if (wants_vectors) form_product(team, p.a, p.pitch, n, n, n - 1, 1, p.t.tau);
             const int left =

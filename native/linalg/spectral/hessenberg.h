@@ -67,8 +67,9 @@ BK_LINALG_STEP void reduce_to_hessenberg(const MatrixTeam& team, E* a, int64_t p
         team.sync();
         for_columns(team, k + 1, n, [&](int j) { apply_to_column(team, v, conj(h.tau), a + j * pitch, k + 1, n); });
         team.sync();
-        for_rows<E>(team, 0, n,
-                    [&](int row, auto group) { reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, v, h.tau); });
+        for_padded_rows<E>(team, 0, n, [&](int row, auto group) {
+            reflect_rows<E, decltype(group)::value>(a, pitch, row, k + 1, n, v, h.tau);
+        });
         team.sync();
     }
     const E zero = element_of<E>(0);

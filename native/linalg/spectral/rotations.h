@@ -49,7 +49,7 @@ BK_LINALG void rotate_rows(const R* c, const R* s, int first, int last, E* a, in
 // The rows [0, rows) of `a` times the rotations of `count` sweeps.
 template <class R, class E>
 BK_LINALG_STEP void apply_sweeps(const MatrixTeam& team, const Sweeps<R>& sweeps, int count, E* a, int64_t pitch, int rows) {
-    for_rows<E>(team, 0, rows, [&](int row, auto group) {
+    for_padded_rows<E>(team, 0, rows, [&](int row, auto group) {
         for (int sweep = 0; sweep < count; ++sweep)
             rotate_rows<R, E, decltype(group)::value>(sweeps.c + sweep * sweeps.n, sweeps.s + sweep * sweeps.n,
                                                       sweeps.range[2 * sweep], sweeps.range[2 * sweep + 1], a + row, pitch);

@@ -11,18 +11,16 @@ template <class Job>
 Status run_matrix_teams(const Launch& launch, int64_t items, int64_t extent, const TeamBytes& bytes, const Job& job) {
     BK_TRY(require_workspace(launch, team_workspace(items, extent, bytes)));
     const bool uses_lapack = bytes.lapack > 0 && lapack<typename Job::Element>() != nullptr;
-    const bool is_shared = uses_lapack && extent > kSerialExtent;  // OpenBLAS's threads share a matrix
-    const int64_t workers = is_shared ? std::min<int64_t>(items, 1) : std::min(items, kWorkers);
+    const bool is_shared = uses_lapack && !is_serial(items, extent);  // OpenBLAS's threads share a matrix
+    const int64_t workers = is_shared ? std::min<int64_t>(items, 1) : worker_count(items);
     const int64_t own = ceil_div<int64_t>(bytes.own, 64) * 64, slice = own + (uses_lapack ? bytes.lapack : 0);
     Carver carver(launch.workspace);
     char* const scratch = carver.take<char>(workers * slice);
     const LapackThreads threads(!uses_lapack ? 0 : is_shared ? thread_count() : 1);
-    parallel_ranges(workers, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t worker = begin; worker < end; ++worker)
-            for (int64_t item = worker; item < items; item += workers) {
-                char* const memory = scratch + worker * slice;
-                job(MatrixTeam{uses_lapack ? memory + own : nullptr}, memory, item);
-            }
+    MatrixQueue queue(items);
+    parallel_ranges(workers, 1, [&](int64_t worker, int64_t) {
+        char* const memory = scratch + worker * slice;
+        for (int64_t item; queue.take(&item);) job(MatrixTeam{uses_lapack ? memory + own : nullptr}, memory, item);
     });
     return Status::kOk;
 }

@@ -73,7 +73,7 @@ struct SingularJob {
             carve(scratch, {rows, columns, shape.wants_vectors, shape.is_full});
             return scratch.bytes();
         };
-        return team_bytes(shape.rows(), shape.columns(), own,
+        return team_bytes(shape.rows(), shape.columns(), kHermitianExtent<E>, own,
                           [&](int rows, int columns) { return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors); });
     }
 
@@ -85,6 +85,9 @@ struct SingularJob {
         const R scale = load_scaled(team, p, item);
         if (scale == R(0)) return fail(team, item, n + 1);
         if (!decompose_by_lapack(team, p, item)) {
+            clear_padding(p.longs, p.long_pitch, rows, wants ? shape.long_vectors() : n);
+            clear_padding(p.shorts, p.short_pitch, n, n);
+            clear_upper_halves();
             bidiagonalise(team, p.longs, p.long_pitch, rows, n, p.shorts, p.short_pitch, p.b);
             if (wants) {
                 form_product(team, p.longs, p.long_pitch, rows, shape.long_vectors(), n, 0, p.b.left_tau);

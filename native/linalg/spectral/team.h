@@ -82,6 +82,35 @@ BK_HD void for_rows(const MatrixTeam& team, int begin, int end, const Body& body
     for (; row < end; row += team.size()) body(row, std::integral_constant<int, 1>{});
 }
 
+// Rows that are a vector on the CPU.
+template <class E>
+constexpr int kRowsOfVector = kRowsOfThread<E> < 4 ? 1 : kRowsOfThread<E> / 4;
+
+// for_rows() in whole vectors of the CPU, whatever the extents: the first may begin in front of `begin`, and the last ends in
+// the padding of pitch_of(). Results of these other rows are not used.
+template <class E, class Body>
+BK_HD void for_padded_rows(const MatrixTeam& team, int begin, int end, const Body& body) {
+    constexpr int kGroup = kRowsOfThread<E>, kVector = kRowsOfVector<E>;
+    if constexpr (kVector == 1) {
+        for_rows<E>(team, begin, end, body);
+    } else {
+        const int last = (end + kVector - 1) / kVector * kVector;
+        int row = begin / kVector * kVector;
+        for (; row + kGroup <= last; row += kGroup) body(row, std::integral_constant<int, kGroup>{});
+        for (; row < last; row += kVector) body(row, std::integral_constant<int, kVector>{});
+    }
+}
+
+// Zeros for the padding that for_padded_rows() computes with: no subnormal numbers of stale memory, which are slow.
+template <class E>
+BK_HD void clear_padding(E* a, int64_t pitch, int rows, int columns) {
+    if constexpr (kRowsOfVector<E> > 1) {
+        const int last = (rows + kRowsOfVector<E> - 1) / kRowsOfVector<E> * kRowsOfVector<E>;
+        for (int j = 0; j < columns; ++j)
+            for (int i = rows; i < last; ++i) a[i + j * pitch] = element_of<E>(0);
+    }
+}
+
 // body(row) for the rows of this thread.
 template <class Body>
 BK_HD void for_own(const MatrixTeam& team, int begin, int end, const Body& body) {
@@ -100,23 +129,27 @@ BK_HD void for_lanes(const MatrixTeam& team, int begin, int end, const Body& bod
     for (int row = begin + team.lane(); row < end; row += team.lanes()) body(row);
 }
 
+// The sum of term(i) over groups of kGroup from `row` on, which moves behind the last whole one.
+template <class E, int kGroup, class Term>
+BK_HD E group_total(int& row, int end, const Term& term) {
+    if (end - row < kGroup) return element_of<E>(0);
+    E partial[kGroup];
+    for (int k = 0; k < kGroup; ++k) partial[k] = term(row + k);
+    for (row += kGroup; row + kGroup <= end; row += kGroup)
+        for (int k = 0; k < kGroup; ++k) partial[k] += term(row + k);
+    for (int half = kGroup / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; ++k) partial[k] += partial[k + half];
+    return partial[0];
+}
+
 // The sum of term(i) over [begin, end), which the lanes of a warp share; equal in all lanes.
 template <class E, class Term>
 BK_HD E lane_total(const MatrixTeam& team, int begin, int end, const Term& term) {
-    constexpr int kGroup = kRowsOfThread<E>;
+    constexpr int kGroup = kRowsOfThread<E>, kVector = kRowsOfVector<E>;
     E total = element_of<E>(0);
     int row = begin + team.lane();
-    if constexpr (kGroup > 1) {
-        if (end - begin >= kGroup) {
-            E partial[kGroup];
-            for (int k = 0; k < kGroup; ++k) partial[k] = term(row + k);
-            for (row += kGroup; row + kGroup <= end; row += kGroup)
-                for (int k = 0; k < kGroup; ++k) partial[k] += term(row + k);
-            for (int half = kGroup / 2; half > 0; half /= 2)
-                for (int k = 0; k < half; ++k) partial[k] += partial[k + half];
-            total = partial[0];
-        }
-    }
+    if constexpr (kGroup > 1) total = group_total<E, kGroup>(row, end, term);
+    if constexpr (kVector > 1) total += group_total<E, kVector>(row, end, term);
     for (; row < end; row += team.lanes()) total += term(row);
     return team.lane_sum(total);
 }

@@ -15,6 +15,8 @@ constexpr int64_t kMostSlices = 264;  // blocks with scratch in the workspace: t
 constexpr int64_t kThreadExtent = 8;  // matrices up to here take a thread each, if 32 of them fit shared memory
 constexpr int64_t kThreadBytes = 1 << 10;
 
+BK_HD void clear_upper_halves() {}
+
 struct MatrixTeam {
     int rank_, size_;
 

@@ -57,6 +57,10 @@ BK_LINALG void update_and_multiply(E* a, int64_t pitch, int row, int begin, int 
 template <class E>
 BK_LINALG_STEP void tridiagonalise(const MatrixTeam& team, E* a, int64_t pitch, int n, const TridiagonalScratch<E>& t) {
     using R = real_t<E>;
+    for (int k = 0; k < 2; ++k) {
+        clear_padding(t.v[k], 0, n, 1);
+        clear_padding(t.w[k], 0, n, 1);
+    }
     for_own(team, 0, n, [&](int i) { t.v[0][i] = t.w[0][i] = element_of<E>(0); });
     team.sync();
     for (int k = 0; k < n; ++k) {
@@ -84,7 +88,7 @@ BK_LINALG_STEP void tridiagonalise(const MatrixTeam& team, E* a, int64_t pitch, 
             t.tau[k] = h.tau;
         }
         team.sync();
-        for_rows<E>(team, k + 1, n, [&](int row, auto group) {
+        for_padded_rows<E>(team, k + 1, n, [&](int row, auto group) {
             update_and_multiply<E, decltype(group)::value>(a, pitch, row, k + 1, n, old_v, old_w, v, w);
         });
         E along = element_of<E>(0);
