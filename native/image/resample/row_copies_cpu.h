@@ -8,6 +8,7 @@
 
 #include "core/abi/launch.h"
 #include "core/compiler_cpu.h"
+#include "core/row/parallel_rows_cpu.h"
 #include "image/resample/image_rows_cpu.h"
 
 namespace bk::image {
@@ -22,7 +23,7 @@ struct RowCopies {
     Status run() const {
         const ImageRows rows = ImageRows::of(from, to);
         const int64_t bytes = to.extent[4] * rows.elements() * static_cast<int64_t>(2 * sizeof(Bits));
-        parallel_ranges(rows.count, grain_for(bytes), [&](int64_t begin, int64_t end) { copy(rows, begin, end); });
+        parallel_rows(rows.count, grain_for(bytes), [&](int64_t begin, int64_t end) { copy(rows, begin, end); });
         return Status::kOk;
     }
 

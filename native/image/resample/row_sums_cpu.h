@@ -9,6 +9,7 @@
 
 #include "core/abi/launch.h"
 #include "core/compiler_cpu.h"
+#include "core/row/parallel_rows_cpu.h"
 #include "image/resample/axis_matrix_cpu.h"
 #include "image/resample/image_rows_cpu.h"
 #include "image/resample/pass_elements.h"
@@ -152,7 +153,7 @@ struct RowSums {
     Status run() const {
         const ImageRows rows = ImageRows::of(from, to);
         const int64_t bytes = to.extent[4] * rows.elements() * static_cast<int64_t>(4 * sizeof(C));
-        parallel_ranges(rows.count, grain_for(bytes), [&](int64_t begin, int64_t end) {
+        parallel_rows(rows.count, grain_for(bytes), [&](int64_t begin, int64_t end) {
             if (rows.has_channels)
                 positions(rows, begin, end);
             else
@@ -178,9 +179,23 @@ private:
         }
     }
 
+    // The rows of each_row(); only their number if there are more than kSources.
+    static constexpr int kSources = 16;
+    struct Sources {
+        int64_t count;
+        const From* row[kSources];
+        C weight[kSources];
+
+        BK_HD void add(const From* from, C by) {
+            if (count < kSources) row[count] = from, weight[count] = by;
+            ++count;
+        }
+    };
+
     BK_HD void positions(const ImageRows& rows, int64_t begin, int64_t end) const {
         RowWeights<C> weights_z(axis[0]), weights_y(axis[1]);
         ColumnWeights<C> columns(axis[2], to.extent[4], 1);
+        Sources sources;
         alignas(64) C sum[kChannels];
         for (int64_t first = 0; first < to.extent[4]; first = columns.end()) {
             columns.fill(first);
@@ -188,15 +203,22 @@ private:
                 const Row in_z = weights_z.row(at.z, to.extent[2]), in_y = weights_y.row(at.y, to.extent[3]);
                 const From* const image = x + at.n * from.stride[0];
                 To* const result = y + at.n * to.stride[0] + at.z * to.stride[2] + at.y * to.stride[3];
+                sources.count = 0;
+                each_row(image, in_z, in_y, [&](const From* row, C weight, int64_t) BK_INLINED { sources.add(row, weight); });
                 for (int64_t p = first; p < columns.end(); ++p)
                     for (int64_t channel = 0; channel < to.extent[1]; channel += kChannels) {
                         Summands<From, To, C> summands(sum, std::min<int64_t>(kChannels, to.extent[1] - channel));
-                        each_row(image + channel, in_z, in_y, [&](const From* row, C of_row, int64_t) BK_INLINED {
+                        const auto add = [&](const From* row, C of_row) BK_INLINED {
                             each_column(columns, p, [&](int64_t i, C of_column) BK_INLINED {
                                 const C weight = of_row * of_column;
-                                if (counts(weight)) summands.add(row + i * from.stride[4], weight);
+                                if (counts(weight)) summands.add(row + i * from.stride[4] + channel, weight);
                             });
-                        });
+                        };
+                        if (sources.count <= kSources)
+                            for (int64_t s = 0; s < sources.count; ++s) add(sources.row[s], sources.weight[s]);
+                        else
+                            each_row(image, in_z, in_y,
+                                     [&](const From* row, C weight, int64_t) BK_INLINED { add(row, weight); });
                         summands.store(result + p * to.stride[4] + channel, accumulates);
                     }
             }
