@@ -124,14 +124,10 @@ public:
         row_[slot] = row;
         const int32_t* const index = columns.index(0);
         const int64_t count = int64_t{columns.taps()} * columns.count();
-        if (step == 1) {
-            BK_VECTOR_LOOP
-            for (int64_t i = 0; i < count; ++i) {
-                const C element = converted<C>(row[std::max(index[i], 0)]);
-                to[i] = index[i] < 0 ? C(0) : element;
-            }
-        } else {
-            for (int64_t i = 0; i < count; ++i) to[i] = index[i] < 0 ? C(0) : converted<C>(row[index[i] * step]);
+        for (int64_t i = 0; i < count; ++i) {
+            int64_t at = index[i];
+            BK_OPAQUE(at);
+            to[i] = at < 0 ? C(0) : converted<C>(row[at * step]);
         }
         return to;
     }
