@@ -161,7 +161,7 @@ private:
             target.sum[static_cast<int64_t>(cell) * block.pitch + l] += widen(dy[l]);
         }
     }
-    // The same for cells that were found.
+    // Adds dy[l] to the cell found[l] of channel l.
     BK_HD static void add_found(const Block& block, const Target& target, const T* dy) {
         for (int64_t l = 0; l < block.lanes; ++l) {
             const uint64_t cell = static_cast<uint64_t>(block.found[l]) - static_cast<uint64_t>(target.base);

@@ -95,7 +95,7 @@ template <class T>
 Status grid_sample(const Launch& launch, const GridProblem& problem, const T* x, const T* grid, T* y) {
 #if !BK_CUDA
     const SamplePoints<T> points = SamplePoints<T>::of(problem, grid);
-    if (points.serves() && !points.has_channels()) return points.sample(x, y);
+    if (points.serves_sample()) return points.sample(x, y);
 #endif
     GridSampleJob<T> job{};
     job.x = x;
@@ -162,7 +162,7 @@ Status grid_gradient(const Launch& launch, const GridProblem& problem, bool accu
                      T* dgrid) {
 #if !BK_CUDA
     const SamplePoints<T> by_points = SamplePoints<T>::of(problem, grid);
-    if (by_points.serves() && !by_points.has_channels()) return by_points.gradient(accumulates, dy, x, dgrid);
+    if (by_points.serves()) return by_points.gradient(accumulates, dy, x, dgrid);
 #endif
     GridGradientJob<T> job{};
     job.dy = dy;

@@ -126,7 +126,7 @@ Status image_gradient(const Launch& launch, const GridProblem& problem, bool acc
 #if !BK_CUDA
     if constexpr (std::is_same_v<T, compute_t<T>>) {
         const SamplePoints<T> points = SamplePoints<T>::of(problem, grid);
-        if (points.serves() && !points.has_channels() && !accumulates) return points.scatter(dy, dx);
+        if (points.serves() && !accumulates) return points.scatter(dy, dx);
     }
 #endif
     const int64_t most = images_at_once(problem), images = problem.x.extent[0];

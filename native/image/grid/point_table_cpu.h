@@ -146,10 +146,10 @@ struct PointChunks {
     static PointChunks of(const GridProblem& problem) {
         const ImageLayout& y = problem.y;
         const int64_t most = points_at_once(problem);
-        const bool joins_y = y.extent[3] == 1 || y.stride[3] == y.extent[4] * y.stride[4];
-        const bool joins_z = y.extent[2] == 1 || y.stride[2] == y.extent[3] * y.extent[4] * y.stride[4];
+        const bool is_dense_y = y.extent[3] == 1 || y.stride[3] == y.extent[4] * y.stride[4];
+        const bool is_dense_z = y.extent[2] == 1 || y.stride[2] == y.extent[3] * y.extent[4] * y.stride[4];
         const int64_t points = y.extent[2] * y.extent[3] * y.extent[4];
-        if (joins_y && joins_z && y.extent[4] > 1) return {1, points, ceil_div(points, most), most};
+        if (is_dense_y && is_dense_z && y.extent[4] > 1) return {1, points, ceil_div(points, most), most};
         return {y.extent[2] * y.extent[3], y.extent[4], ceil_div(y.extent[4], most), most};
     }
     int64_t count() const { return rows * each; }

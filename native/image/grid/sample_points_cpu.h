@@ -12,6 +12,8 @@
 namespace bk::image {
 
 constexpr int64_t kLeastPointChannels = 8;  // for loops over adjacent channels, a point after another
+// Planes of more channels do not fit caches: GridSampleJob takes a point and 32 channels at a time.
+constexpr int64_t kMostSampledPlanes = 32;
 
 template <class T>
 struct SamplePoints {
@@ -21,8 +23,10 @@ struct SamplePoints {
     PointChunks chunks;
 
     static SamplePoints of(const GridProblem& problem, const T* grid) { return {problem, grid, PointChunks::of(problem)}; }
+    // Whether the channels of a point are a vector.
     bool has_channels() const { return p.x.stride[1] == 1 && p.y.stride[1] == 1 && p.y.extent[1] >= kLeastPointChannels; }
-    bool serves() const { return PointTable<T>::serves(p); }
+    bool serves() const { return PointTable<T>::serves(p) && !has_channels(); }
+    bool serves_sample() const { return serves() && p.y.extent[1] <= kMostSampledPlanes; }
     int64_t bytes() const { return kPoints * p.taps() * p.y.extent[1] * static_cast<int64_t>(sizeof(C)); }
 
     Status sample(const T* x, T* y) const {

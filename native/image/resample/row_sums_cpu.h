@@ -66,11 +66,11 @@ public:
 
 private:
     template <int N>
-    struct Terms {
+    struct Products {
         const From* from[N > 0 ? N : 1];
         C weight[N > 0 ? N : 1];
 
-        BK_HD explicit Terms(const Summands& all) {
+        BK_HD explicit Products(const Summands& all) {
             for (int n = 0; n < N; ++n) from[n] = all.from_[n], weight[n] = all.weight_[n];
         }
         BK_HD C added(C sum, int64_t l) const {
@@ -80,23 +80,23 @@ private:
     };
     template <int N>
     BK_HD void add_up() {
-        const Terms<N> terms(*this);
+        const Products<N> products(*this);
         C* const sum = sum_;
         const int64_t length = length_;
         if (is_begun_) {
             BK_VECTOR_LOOP
-            for (int64_t l = 0; l < length; ++l) sum[l] = terms.added(sum[l], l);
+            for (int64_t l = 0; l < length; ++l) sum[l] = products.added(sum[l], l);
         } else {
             BK_VECTOR_LOOP
-            for (int64_t l = 0; l < length; ++l) sum[l] = terms.added(C(0), l);
+            for (int64_t l = 0; l < length; ++l) sum[l] = products.added(C(0), l);
         }
     }
     template <int N>
     BK_HD void write(To* to) const {
-        const Terms<N> terms(*this);
+        const Products<N> products(*this);
         const int64_t length = length_;
         BK_VECTOR_LOOP
-        for (int64_t l = 0; l < length; ++l) to[l] = finish_pass<To>(terms.added(C(0), l));
+        for (int64_t l = 0; l < length; ++l) to[l] = finish_pass<To>(products.added(C(0), l));
     }
 
     C* const sum_;
