@@ -81,7 +81,7 @@ public:
     BK_HD int taps() const { return p_.axes == 3 ? taps_ * taps_ * taps_ : taps_ * taps_; }
     BK_HD int32_t count() const { return count_; }
     BK_HD const int32_t* index(int tap) const { return index_ + tap * pitch_; }
-    // The same for sums: elements without weight are element 0, and elements outside of the image have no weight.
+    // Elements of sums: those without weight are element 0, and elements outside of the image have no weight.
     BK_HD const int32_t* element(int tap) const { return element_ + tap * pitch_; }
     BK_HD const C* weight(int tap) const { return weight_ + tap * pitch_; }
     BK_HD int32_t pitch() const { return pitch_; }  // from a tap to the next one
