@@ -29,6 +29,10 @@
 #define BK_CHUNK_LOOP _Pragma("GCC ivdep")
 #endif
 
+// BK_OPAQUE(index) hides a variable's value, so that loads by it stay scalar: one a cycle, where gathers of AVX-512 and AVX2
+// take two or three for each element.
+#define BK_OPAQUE(index) asm("" : "+r"(index))
+
 // BK_FUSED on a function and BK_FUSE_PRODUCTS at the start of its block let x * y + z contract to an FMA. GCC needs the
 // first, clang the second.
 #if defined(__clang__)

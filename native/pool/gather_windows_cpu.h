@@ -3,8 +3,10 @@
 #pragma once
 
 #include "core/abi/launch.h"
+#include "core/row/parallel_rows_cpu.h"
 #include "pool/gather_rows_cpu.h"
 #include "pool/gather_windows.h"
+#include "pool/scatter_maxima_cpu.h"
 
 namespace bk::pool {
 
@@ -184,67 +186,6 @@ private:
     };
 };
 
-// Gradients of maxima from indices: adjacent rows of cells of a plane, to which the windows that have them are scattered in
-// order. A task is a block of rows.
-template <class T>
-struct IndexScatter {
-    using C = compute_t<T>;
-    static constexpr int32_t kCells = 16384 / static_cast<int32_t>(sizeof(C));
-    const Problem& p;
-    const GradientArrays<T>& arrays;
-    const bool adds;
-
-    BK_HD int32_t rows_per_block() const { return std::max(std::min(kCells / p.axis[2].in, p.axis[1].in), 1); }
-    int64_t blocks() const { return ceil_div<int64_t>(p.axis[1].in, rows_per_block()); }
-    int64_t tasks() const { return p.planes() * p.axis[0].in * blocks(); }
-    bool serves() const {
-        return arrays.indices != nullptr && p.axis[2].in > 0 && p.axis[2].in <= kCells && p.axis[1].dilation == 1 &&
-               p.dx.axis[2] == 1 && p.dx.axis[1] == p.axis[2].in;
-    }
-
-    BK_HD void run(int64_t begin, int64_t end) const {
-        alignas(64) C sum[kCells];
-        const int32_t most = rows_per_block(), width = p.axis[2].in;
-        for (int64_t task = begin; task < end; ++task) {
-            const int32_t blocks = (p.axis[1].in + most - 1) / most, block = static_cast<int32_t>(task % blocks);
-            const RowAt at = RowAt::of(task / blocks, p.channels, p.axis[0].in, 1);
-            const int32_t low = block * most, high = std::min(low + most, p.axis[1].in);
-            T* const to = arrays.dx + p.dx.plane(at.n, at.c) + p.dx.at(at.a, low, 0);
-            const int32_t count = (high - low) * width;
-            if (adds) {
-                BK_VECTOR_LOOP
-                for (int32_t i = 0; i < count; ++i) sum[i] = widen(to[i]);
-            } else {
-                BK_VECTOR_LOOP
-                for (int32_t i = 0; i < count; ++i) sum[i] = C(0);
-            }
-            const Cover ca = p.axis[0].cover(at.a);
-            const int32_t first = p.axis[1].cover(low).low, last = p.axis[1].cover(high - 1).high;
-            for (int32_t oa = ca.low; oa <= ca.high; ++oa)
-                for (int32_t ob = first; ob <= last && p.axis[0].has(oa, at.a); ++ob) add_row(at, oa, ob, low, high, sum);
-            BK_VECTOR_LOOP
-            for (int32_t i = 0; i < count; ++i) to[i] = narrow<T>(sum[i]);
-        }
-    }
-
-private:
-    // Windows (oa, ob, .), whose indices count in rows of cells that the windows and the block [low, high) have.
-    BK_HD void add_row(const RowAt& at, int32_t oa, int32_t ob, int32_t low, int32_t high, C* sum) const {
-        const Taps b = p.axis[1].taps(ob);
-        const int32_t begin = std::max(low, b.first), end = std::min(high, b.first + b.count);
-        if (begin >= end) return;
-        const uint64_t cells = static_cast<uint64_t>(end - begin) * static_cast<uint64_t>(p.axis[2].in);
-        const int64_t base = p.cell_number(at.a, begin, 0), step = p.indices.axis[2], of_dy = p.dy.axis[2];
-        const int64_t* const numbers = arrays.indices + p.indices.plane(at.n, at.c) + p.indices.at(oa, ob, 0);
-        const T* const dy = arrays.dy + p.dy.plane(at.n, at.c) + p.dy.at(oa, ob, 0);
-        C* const to = sum + int64_t{begin - low} * p.axis[2].in;
-        for (int32_t i = 0; i < p.axis[2].out; ++i) {
-            const uint64_t cell = static_cast<uint64_t>(numbers[i * step]) - static_cast<uint64_t>(base);
-            if (cell < cells) to[cell] += widen(dy[i * of_dy]);
-        }
-    }
-};
-
 // The gradient of an average over a whole plane: one value for all cells. A task is a plane.
 template <class T>
 struct PlaneFill {
@@ -288,31 +229,32 @@ Status gather_windows(const Launch&, const Problem& p, const Rule& rule, const G
                              (!is_max || arrays.indices != nullptr || arrays.y != nullptr);
     const int64_t rows = int64_t{p.axis[0].in} * p.axis[1].in;
     const int64_t bytes = p.axis[2].in * static_cast<int64_t>(4 * sizeof(T));
+    if constexpr (std::is_same_v<Rule, MaxGradient>) {
+        const ScatterMaxima<T> scatter{p, arrays, adds, by_channels};
+        if (!rule.is_absolute && scatter.serves()) {
+            parallel_rows(scatter.tasks(), grain_for(bytes * scatter.rows_per_block() * scatter.lanes()),
+                          [&](int64_t begin, int64_t end) { scatter.run(begin, end); });
+            return Status::kOk;
+        }
+    }
     if (by_channels) {
         using Gather = std::conditional_t<std::is_same_v<Rule, AverageGradient>, ChannelAverageGather<T>, ChannelGather<T>>;
         const Gather gather{p, arrays, adds};
-        parallel_ranges(p.batch * rows, grain_for(bytes * p.channels),
-                        [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
+        parallel_rows(p.batch * rows, grain_for(bytes * p.channels),
+                      [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
         return Status::kOk;
     }
     if constexpr (std::is_same_v<Rule, MaxGradient>) {
-        const IndexScatter<T> scatter{p, arrays, adds};
-        if (scatter.serves()) {
-            parallel_ranges(scatter.tasks(), grain_for(bytes * scatter.rows_per_block()),
-                            [&](int64_t begin, int64_t end) { scatter.run(begin, end); });
-            return Status::kOk;
-        }
     }
     if constexpr (std::is_same_v<Rule, AverageGradient>) {
         const PlaneFill<T> fill{p, arrays};
         if (!adds && fill.serves()) {
-            parallel_ranges(p.planes(), grain_for(bytes * rows),
-                            [&](int64_t begin, int64_t end) { fill.run(rule, begin, end); });
+            parallel_rows(p.planes(), grain_for(bytes * rows), [&](int64_t begin, int64_t end) { fill.run(rule, begin, end); });
             return Status::kOk;
         }
     }
     const RowGather<T> gather{p, arrays, adds};
-    parallel_ranges(p.planes() * rows, grain_for(bytes), [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
+    parallel_rows(p.planes() * rows, grain_for(bytes), [&](int64_t begin, int64_t end) { gather.run(rule, begin, end); });
     return Status::kOk;
 }
 

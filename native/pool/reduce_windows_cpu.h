@@ -3,6 +3,7 @@
 // row of windows.
 #pragma once
 
+#include "core/row/parallel_rows_cpu.h"
 #include "pool/reduce_windows.h"
 #include "pool/rows_cpu.h"
 
@@ -191,13 +192,13 @@ Status reduce_windows(const Launch&, const Problem& p, const Op& op, const T* x,
                              (indices == nullptr || p.indices.channel == 1);
     const WholePlanes<Op, T> whole{rows};
     if (whole.serve()) {
-        parallel_ranges(p.planes(), grain_for(p.cells() * static_cast<int64_t>(sizeof(T))),
-                        [&](int64_t begin, int64_t end) { whole.run(begin, end); });
+        parallel_rows(p.planes(), grain_for(p.cells() * static_cast<int64_t>(sizeof(T))),
+                      [&](int64_t begin, int64_t end) { whole.run(begin, end); });
     } else if (by_channels) {
-        parallel_ranges(p.batch * per_plane, grain_for(bytes * p.channels),
-                        [&](int64_t begin, int64_t end) { rows.channels(begin, end); });
+        parallel_rows(p.batch * per_plane, grain_for(bytes * p.channels),
+                      [&](int64_t begin, int64_t end) { rows.channels(begin, end); });
     } else {
-        parallel_ranges(p.planes() * per_plane, grain_for(bytes), [&](int64_t begin, int64_t end) { rows.planes(begin, end); });
+        parallel_rows(p.planes() * per_plane, grain_for(bytes), [&](int64_t begin, int64_t end) { rows.planes(begin, end); });
     }
     return Status::kOk;
 }

@@ -13,21 +13,10 @@
 #include "core/abi/workspace.h"
 #include "core/collectives/items.h"
 #include "core/types/dtype.h"
+#include "image/grid/grid_problem.h"
 #include "image/grid/sample_point.h"
-#include "image/resample/window_sum.h"
 
 namespace bk::image {
-
-// Problem as all kernels see it. Extents and strides of images are [N, C, z, y, x].
-struct GridProblem {
-    ImageLayout x, y;  // y has the positions
-    SampleOptions options;
-    int axes;  // 2 or 3
-
-    int64_t points() const { return y.extent[2] * y.extent[3] * y.extent[4]; }
-    int64_t cells() const { return x.extent[2] * x.extent[3] * x.extent[4]; }
-    int64_t taps() const { return int64_t{options.taps()} * options.taps() * (axes == 3 ? options.taps() : 1); }
-};
 
 // The position of one point: along z, y and x. Two axes have one tap along z.
 template <class T>
@@ -53,6 +42,14 @@ struct PointReader {
         return reader;
     }
 };
+
+}  // namespace bk::image
+
+#if !BK_CUDA
+#include "image/grid/sample_points_cpu.h"
+#endif
+
+namespace bk::image {
 
 template <class T>
 struct GridSampleJob {
@@ -96,6 +93,10 @@ struct GridSampleJob {
 
 template <class T>
 Status grid_sample(const Launch& launch, const GridProblem& problem, const T* x, const T* grid, T* y) {
+#if !BK_CUDA
+    const SamplePoints<T> points = SamplePoints<T>::of(problem, grid);
+    if (points.serves_sample()) return points.sample(x, y);
+#endif
     GridSampleJob<T> job{};
     job.x = x;
     job.y = y;
@@ -159,6 +160,10 @@ private:
 template <class T>
 Status grid_gradient(const Launch& launch, const GridProblem& problem, bool accumulates, const T* dy, const T* x, const T* grid,
                      T* dgrid) {
+#if !BK_CUDA
+    const SamplePoints<T> by_points = SamplePoints<T>::of(problem, grid);
+    if (by_points.serves()) return by_points.gradient(accumulates, dy, x, dgrid);
+#endif
     GridGradientJob<T> job{};
     job.dy = dy;
     job.x = x;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "image/grid/grid_sample.h"
 #include "image/grid/record_sort.h"
@@ -122,6 +123,12 @@ size_t image_gradient_workspace(const GridProblem& problem) {
 
 template <class T>
 Status image_gradient(const Launch& launch, const GridProblem& problem, bool accumulates, const T* dy, const T* grid, T* dx) {
+#if !BK_CUDA
+    if constexpr (std::is_same_v<T, compute_t<T>>) {
+        const SamplePoints<T> points = SamplePoints<T>::of(problem, grid);
+        if (points.serves() && !accumulates) return points.scatter(dy, dx);
+    }
+#endif
     const int64_t most = images_at_once(problem), images = problem.x.extent[0];
     for (int64_t first = 0; first < images; first += most) {
         const int64_t count = std::min(most, images - first), records = problem.points() * problem.taps();

@@ -7,85 +7,26 @@
 #include <type_traits>
 
 #include "core/abi/require_workspace.h"
-#include "core/collectives/items.h"
 #include "core/types/dtype.h"
 #include "image/resample/filter_table.h"
+#include "image/resample/image_layout.h"
+#include "image/resample/pass_elements.h"
 #include "image/resample/window_sum.h"
 
 namespace bk::image {
 
+// One pass along `axis`, 2 to 4: y[.., o, ..] = sum of weight[o, i] x[.., i, ..] in the order of i, or its adjoint.
 template <class T>
-using weight_t = std::conditional_t<std::is_same_v<T, uint8_t>, int32_t, compute_t<T>>;
-// Elements between passes.
-template <class T>
-using between_t = std::conditional_t<std::is_same_v<T, uint8_t>, uint8_t, compute_t<T>>;
-
-template <class T>
-BK_HD T finish_pass(compute_t<T> sum) {
-    return narrow<T>(sum);
-}
-template <class T>
-BK_HD uint8_t finish_pass(int32_t sum) {
-    const int32_t rounded = (sum + (1 << (kByteWeightBits - 1))) >> kByteWeightBits;
-    return static_cast<uint8_t>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
-}
-
-template <class T>
-struct PassJob {
-    using Weight = weight_t<T>;
-    using Between = between_t<T>;
+struct Pass {
     const void* x;
     void* y;
-    OutputItems items;
-    int64_t stride_x[5], stride_y[5];
-    FilterTable<Weight> table;
-    int axis;  // 2 to 4
+    ImageLayout from, to;
+    FilterTable<weight_t<T>> table;
+    int axis;
     bool is_adjoint, from_between, to_between;
-
-    BK_HD void operator()(int64_t item) const {
-        int64_t at[5];
-        items.indices(item, at);
-        Weight sum[kItemLanes] = {};
-        if (from_between)
-            add_window(static_cast<const Between*>(x), at, sum);
-        else
-            add_window(static_cast<const T*>(x), at, sum);
-        if (to_between)
-            store(static_cast<Between*>(y), at, sum);
-        else
-            store(static_cast<T*>(y), at, sum);
-    }
-
-private:
-    template <class Element>
-    BK_HD void add_window(const Element* from, const int64_t (&at)[5], Weight (&sum)[kItemLanes]) const {
-        const int lanes = items.channels.lanes(at[1]);
-        const int64_t step = items.channels.step() * stride_x[1], own = axis == 2 ? at[2] : axis == 3 ? at[3] : at[4];
-        from += at[0] * stride_x[0] + items.channels.first(at[1]) * stride_x[1];
-        BK_UNROLL
-        for (int d = 2; d < 5; ++d)
-            if (d != axis) from += at[d] * stride_x[d];
-        const int64_t along = stride_x[axis];
-        if (is_adjoint) {
-            const int64_t end = table.column_end[own];
-            for (int64_t o = table.column_first[own]; o < end; ++o)
-                add_lanes(sum, lanes, table.weight[(own - table.first[o]) * table.rows + o], from + o * along, step);
-        } else {
-            const int64_t count = table.count[own];
-            const Weight* weight = table.weight + own;
-            from += table.first[own] * along;
-            for (int64_t k = 0; k < count; ++k, weight += table.rows, from += along) add_lanes(sum, lanes, *weight, from, step);
-        }
-    }
-    template <class Element>
-    BK_HD void store(Element* to, const int64_t (&at)[5], const Weight (&sum)[kItemLanes]) const {
-        const int64_t step = items.channels.step() * stride_y[1];
-        to += at[0] * stride_y[0] + items.channels.first(at[1]) * stride_y[1];
-        BK_UNROLL
-        for (int d = 2; d < 5; ++d) to += at[d] * stride_y[d];
-        for_lanes(items.channels.lanes(at[1]), [&](int lane) { to[lane * step] = finish_pass<Element>(sum[lane]); });
-    }
 };
+template <class T>
+Status run_pass(const Launch& launch, const Pass<T>& pass);
 
 // Axes that need a pass, and the memory between passes.
 template <class T>
@@ -112,20 +53,11 @@ struct Passes {
             const bool is_last = k + 1 == plan.count;
             BK_TRY(fill_table(launch, axes.of[axis - 2], antialias, plan.table[k]));
             const ImageLayout next = is_last ? y : between(layout, axis);
-            PassJob<T> job{};
-            job.x = source;
-            job.y = is_last ? static_cast<void*>(to) : plan.between[k];
-            job.items = OutputItems::of(next);
-            copy_strides(layout, job.stride_x);
-            copy_strides(next, job.stride_y);
-            job.table = plan.table[k];
-            job.axis = axis;
-            job.is_adjoint = is_adjoint;
-            job.from_between = k > 0;
-            job.to_between = !is_last;
-            BK_TRY(run_items(launch, job.items.split.items, kItemLanes * plan.table[k].most * 4, job));
+            void* const result = is_last ? static_cast<void*>(to) : plan.between[k];
+            const Pass<T> pass{source, result, layout, next, plan.table[k], axis, is_adjoint, k > 0, !is_last};
+            BK_TRY(run_pass(launch, pass));
             layout = next;
-            source = job.y;
+            source = result;
         }
         return Status::kOk;
     }
@@ -170,3 +102,9 @@ private:
 };
 
 }  // namespace bk::image
+
+#if BK_CUDA
+#include "image/resample/filter_pass_cuda.cuh"
+#else
+#include "image/resample/filter_pass_cpu.h"
+#endif

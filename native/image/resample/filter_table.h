@@ -11,11 +11,10 @@
 
 #include "core/abi/workspace.h"
 #include "core/collectives/items.h"
+#include "image/resample/pass_elements.h"
 #include "image/resample/sample_axis.h"
 
 namespace bk::image {
-
-constexpr int kByteWeightBits = 22;  // 8 bits of a byte, 2 of overshoot: sums fit 32 bits
 
 struct Filter {
     ResampleMode mode;

@@ -177,6 +177,11 @@ def benches(backend: str) -> Iterator[Bench]:
     last = Images(maps, (128, 128), LINEAR, channels_last=True)
     yield bench("bilinear, channels last", last, bounds=peer)
     yield gradient("bilinear, channels last", last, bounds=peer)
+    for channels_last in (False, True):
+        small = Images(photos, (224, 224), LINEAR, channels_last=channels_last)
+        name = f"bilinear, 224 pixels{', channels last' if channels_last else ''}"
+        yield bench(name, small, bounds=peer)
+        yield gradient(name, small, bounds=peer)
     yield bench("area, a third", Images(photos, (170, 170), AREA), bounds=peer)
     yield bench("bilinear, antialiased, 224 pixels", Images(photos, (224, 224), LINEAR, True), bounds=peer)
     yield bench("bicubic, antialiased, 224 pixels", Images(photos, (224, 224), CUBIC, True), bounds=peer)
