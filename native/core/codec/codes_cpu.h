@@ -155,9 +155,7 @@ struct Codes16<Iq4Nl> {
 
 template <>
 struct Codes16<Iq4Xs> {
-    static BK_HD Bytes16 read(const uint8_t* block, int e) {
-        return iq4_16(nibbles16_of_32(block + 8 + e / 32 * 16, e % 32));
-    }
+    static BK_HD Bytes16 read(const uint8_t* block, int e) { return iq4_16(nibbles16_of_32(block + 8 + e / 32 * 16, e % 32)); }
 };
 
 // Twice the values of sixteen codes of e2m1.

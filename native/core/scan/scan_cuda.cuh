@@ -218,8 +218,8 @@ BK_DEVICE void write_results(const S& scan, const Outputs<Out...>& out, const in
             put(y, i, scan.value(index + i, last, through, widen_lane(get<I>(x), i)...));
             last = through;
         }
-        (store_items<N, U, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], index, valid, is_dense, lane_in_row, grid.width,
-                                   get<O>(y)),
+        (store_items<N, U, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], index, valid, is_dense, lane_in_row,
+                                   grid.width, get<O>(y)),
          ...);
     }
 }

@@ -38,8 +38,8 @@ private:
     static void decode_block(const FourBitProduct& p, int64_t row, int64_t column, int64_t count, float scale, float* to) {
         const FourBitWeights& w = p.of;
         if (w.layout == FourBitLayout::kRowPairs)
-            return expand_nibbles(w.codes + row / 2 * w.k + column, row % 2 == 0 ? Nibbles::kLow : Nibbles::kHigh, count, p.book,
-                                  scale, to);
+            return expand_nibbles(w.codes + row / 2 * w.k + column, row % 2 == 0 ? Nibbles::kLow : Nibbles::kHigh, count,
+                                  p.book, scale, to);
         int64_t flat = row * w.k + column, done = 0;
         if (flat % 2 != 0) to[done++] = math::product(p.book[w.codes[flat++ / 2] & 15], scale);
         const int64_t pairs = (count - done) / 2 * 2;

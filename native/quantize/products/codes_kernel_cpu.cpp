@@ -43,7 +43,7 @@ void expand_baseline(const CodesRow& row, bool has_offset, int64_t count, float*
 constexpr bool is_pair(Nibbles order) { return order == Nibbles::kLowFirst || order == Nibbles::kHighFirst; }
 
 void expand_nibbles_baseline(const uint8_t* bytes, Nibbles order, int64_t first, int64_t count, const float (&table)[16],
-                                float scale, float* values) {
+                             float scale, float* values) {
     const int even = order == Nibbles::kHighFirst || order == Nibbles::kHigh ? 4 : 0, odd = is_pair(order) ? 4 - even : even;
     const int64_t step = is_pair(order) ? 2 : 1;
     for (int64_t i = first; i < count; i += step) {
@@ -85,8 +85,8 @@ BK_FOR_AVX2 int64_t expand_nibbles_avx2(const uint8_t* bytes, Nibbles order, int
         for (int half = 0; half < 2; ++half) {
             const __m256i at = _mm256_cvtepu8_epi32(half == 0 ? codes : _mm_srli_si128(codes, 8));
             const __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(at, 28));
-            _mm256_storeu_ps(values + i + 8 * half, _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at),
-                                                                     _mm256_permutevar8x32_ps(high, at), is_high));
+            _mm256_storeu_ps(values + i + 8 * half,
+                             _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, at), _mm256_permutevar8x32_ps(high, at), is_high));
         }
     }
     return i;

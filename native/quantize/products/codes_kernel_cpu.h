@@ -46,8 +46,7 @@ template <int kSixteens, class Format>
 BK_HD void read_sixteens(const uint8_t* BK_RESTRICT block, int e, int64_t k, CodesRow* BK_RESTRICT to) {
     constexpr int kEach = Format::kGroup / 16;  // sixteens with one scale
     codec::Affine affine{};
-    _Pragma("GCC unroll 16")
-    for (int s = 0; s < kSixteens; ++s) {
+    _Pragma("GCC unroll 16") for (int s = 0; s < kSixteens; ++s) {
         if (s % kEach == 0) affine = Format::affine(block, (e + 16 * s) / Format::kGroup);
         to->scales[k / 16 + s] = affine.scale;
         to->offsets[k / 16 + s] = affine.offset;

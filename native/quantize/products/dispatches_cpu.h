@@ -135,15 +135,16 @@ template <template <int> class Rows>
 Status multiply_row_tiles(const BlockProduct& p) {
     const bool has_dispatches = p.dispatches.experts > 0;
     const int64_t tiles = ceil_div<int64_t>(p.n, kTileRows), items = tiles * (has_dispatches ? 1 : ceil_div(p.m, kSharing));
-    split_chunks(items, std::max(grain_for(kTileRows * (p.k + 1)), ceil_div(items, 16 * thread_count())), [&](int64_t begin, int64_t end) {
-        for (int64_t item = begin; item < end; ++item) {
-            const int64_t j = item % tiles * kTileRows, count = std::min<int64_t>(p.n - j, kTileRows);
-            if (has_dispatches)
-                multiply_dispatches<Rows>(p, j, count);
-            else
-                multiply_rows<Rows>(p, item / tiles * kSharing, j, count);
-        }
-    });
+    split_chunks(items, std::max(grain_for(kTileRows * (p.k + 1)), ceil_div(items, 16 * thread_count())),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t item = begin; item < end; ++item) {
+                         const int64_t j = item % tiles * kTileRows, count = std::min<int64_t>(p.n - j, kTileRows);
+                         if (has_dispatches)
+                             multiply_dispatches<Rows>(p, j, count);
+                         else
+                             multiply_rows<Rows>(p, item / tiles * kSharing, j, count);
+                     }
+                 });
     return Status::kOk;
 }
 
