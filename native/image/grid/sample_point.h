@@ -61,7 +61,7 @@ struct AxisPoint {
         int64_t i = first + k;
         if (options.mode == SampleMode::kCubic && options.padding != SamplePadding::kZeros)
             i = options.padding == SamplePadding::kBorder ? clamped(i) : reflected(i);
-        return (i >= 0) & (i < extent) ? i : -1;
+        return ((i >= 0) & (i < extent)) ? i : -1;
     }
     BK_HD C weight(int k) const {
         if (options.mode == SampleMode::kNearest) return C(1);

@@ -92,7 +92,7 @@ struct SamplePoints {
                         BK_VECTOR_LOOP
                         for (int32_t i = 0; i < chunk.count; ++i) {
                             const C slope = table.slope(d, tap, i), product = slope * dot[i];
-                            of_axis[i] += (index[i] != PointTable<T>::kNone) & (slope != C(0)) ? product : C(0);
+                            of_axis[i] += ((index[i] != PointTable<T>::kNone) & (slope != C(0))) ? product : C(0);
                         }
                     }
                 }
