@@ -19,7 +19,7 @@ template <class T>
 struct ScatterMaxima {
     using C = compute_t<T>;
     static constexpr bool kInPlace = std::is_same_v<C, T>;
-    static constexpr int32_t kCells = 65536 / static_cast<int32_t>(sizeof(C));
+    static constexpr int32_t kCells = 24576 / static_cast<int32_t>(sizeof(C));  // of the stack
     static constexpr int32_t kCellsInPlace = 262144 / static_cast<int32_t>(sizeof(C));
     const Problem& p;
     const GradientArrays<T>& arrays;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU library needs at most 32 KiB of stack per call, on the calling thread and on OpenMP's threads."""
+"""The CPU library needs at most 32 KiB of stack per call, on the calling thread and on OpenMP's threads; OpenBLAS, where
+it computes matrices, takes more."""
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from harness.child import child_environment
 from harness.compilers import C_SOURCES, compile_strictly, compiler
 
 MOST = 32 * 1024
+MOST_OF_OPENBLAS = MOST if os.environ.get("BARACUDA_LAPACK") == "off" else 2 * MOST
 REGISTERS, ARGUMENTS = 8, 64
 
 
@@ -118,7 +121,8 @@ def test_a_call_takes_little_stack(library, stack_of, one_thread, name):
                 taken[op, problem_name, workspace] = stack_of(ctypes.byref(call)) - alone
                 assert call.status == 0
     most = max(taken, key=taken.get)
-    assert taken[most] <= MOST, f"{most}: {taken[most]} bytes"
+    limit = MOST_OF_OPENBLAS if name.startswith("linalg_") else MOST
+    assert taken[most] <= limit, f"{most}: {taken[most]} bytes"
 
 
 SCRIPT = """

@@ -12,7 +12,7 @@
 
 namespace bk::image {
 
-constexpr int32_t kPoints = 256, kPointTaps = 4096;  // of a table
+constexpr int32_t kPoints = 64, kPointTaps = 512;  // of a table, which is on the stack
 
 // Points of a chunk.
 inline int32_t points_at_once(const GridProblem& problem) {

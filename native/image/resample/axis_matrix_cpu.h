@@ -59,7 +59,7 @@ public:
     }
 
 private:
-    static constexpr int kRows = 256, kEntries = 1024;
+    static constexpr int kRows = 64, kEntries = 256;
 
     BK_COLD void fill(int64_t begin, int64_t extent) {
         int32_t used = 0;
@@ -90,7 +90,7 @@ private:
 template <class Weight>
 class ColumnWeights {
 public:
-    static constexpr int kEntries = 1024;
+    static constexpr int kEntries = 2048 / static_cast<int>(sizeof(Weight));
     ColumnWeights(const AxisMatrix<Weight>& matrix, int64_t extent, int channels)
         : matrix_(matrix), extent_(extent), channels_(channels) {}
 

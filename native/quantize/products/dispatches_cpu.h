@@ -33,7 +33,7 @@ inline const void* row_of(const void* base, int64_t elements, FloatDtype dtype) 
 }
 
 // Rows of x that share decoded weights, and rows of weights.
-constexpr int64_t kSharing = 32, kTileRows = kSkinny;
+constexpr int64_t kSharing = 16, kTileRows = kSkinny;
 using TileSums = float[kSharing][kTileRows];
 
 // sums[i][l] of rows of x and of weights, which are Rows::row_bytes() apart and which Rows::decode() converts.
