@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU library needs at most 32 KiB of stack per call, on the calling thread and on OpenMP's threads; OpenBLAS, where
-it computes matrices, takes more."""
+"""The CPU library needs at most 32 KiB of stack per call, on the calling thread and on OpenMP's threads; OpenBLAS takes
+more where it computes matrices."""
 
 import ctypes
 import os
