@@ -28,8 +28,10 @@ BK_HD float sum_lanes(int64_t states, int lane, const Term& term) {
 #if BK_CUDA
     float sum = 0;
     for (int64_t n = lane; n < states; n += kStateLanes) sum += term(n);
+#if BK_IN_KERNEL
     BK_UNROLL
     for (int distance = 1; distance < kStateLanes; distance *= 2) sum += shuffle_xor(sum, distance);
+#endif
     return sum;
 #else
     constexpr int kLanes = 32;
