@@ -27,7 +27,7 @@ struct TileChunks {
 
 template <class R, int kBytes>
 void run_tiles(const FftPass& pass, const R* x, R* y, TileMemory<R, kBytes> memory, int64_t begin, int64_t end, int64_t lanes) {
-    constexpr int kLanes = Lanes<R, kBytes>::kCount;
+    constexpr int kLanes = TileLanes<R, kBytes>::kCount;
     const FftRadices radices = FftRadices::of(pass.n);
     Tile<R, kBytes> tile(memory);
     run_step<kBytes>([&]() BK_INLINED { tile.fill_tables(pass, radices); });
@@ -73,13 +73,13 @@ int64_t fft_tile_bytes(int64_t n, int64_t lanes) {
     const auto bytes = [n, lanes](auto memory, int64_t tile_lanes) {
         return TileChunks::of(n, lanes, tile_lanes).count() * decltype(memory)::bytes(n);
     };
-    return std::max(bytes(TileMemory<R, 64>{}, Lanes<R, 64>::kCount), bytes(TileMemory<R, 32>{}, Lanes<R, 32>::kCount));
+    return std::max(bytes(TileMemory<R, 64>{}, TileLanes<R, 64>::kCount), bytes(TileMemory<R, 32>{}, TileLanes<R, 32>::kCount));
 }
 
 template <class R, int kBytes>
 Status fft_pass_of_lanes(const FftPass& pass, const void* x, void* y, void* tiles) {
     const int64_t lanes = pass.lanes();
-    const TileChunks chunks = TileChunks::of(pass.n, lanes, Lanes<R, kBytes>::kCount);
+    const TileChunks chunks = TileChunks::of(pass.n, lanes, TileLanes<R, kBytes>::kCount);
     split_ranges(chunks.tiles, chunks.grain, [&, lanes](int64_t begin, int64_t end) {
         const auto* from = static_cast<const R*>(x);
         auto* to = static_cast<R*>(y);
@@ -94,7 +94,7 @@ template <class R>
 Status fft_pass(const FftPass& pass, const void* x, void* y, void* tiles, const Launch&) {
 #if BK_ISA_DISPATCH
     // Half a vector where few lanes would leave threads idle, or half of each vector.
-    const bool is_wide = pass.lanes() > Lanes<R, 32>::kCount * thread_count();
+    const bool is_wide = pass.lanes() > TileLanes<R, 32>::kCount * thread_count();
     if (isa() == Isa::kAvx512 && is_wide) return fft_pass_of_lanes<R, 64>(pass, x, y, tiles);
 #endif
     return fft_pass_of_lanes<R, 32>(pass, x, y, tiles);

@@ -20,7 +20,7 @@ constexpr int kMostInWorkspace = 5120;  // of a tile in the workspace, which fit
 
 // A vector of 64 bytes with AVX-512, else of 32.
 template <class R, int kBytes>
-struct Lanes {
+struct TileLanes {
     static constexpr int kCount = kBytes / static_cast<int>(sizeof(R));
     typedef R V __attribute__((vector_size(kBytes)));
 };
@@ -76,7 +76,7 @@ BK_HD void transpose_square(V (&rows)[kCount]) {
 // A tile's values, a vector each, and tables for one length.
 template <class R, int kBytes>
 struct TileMemory {
-    using V = typename Lanes<R, kBytes>::V;
+    using V = typename TileLanes<R, kBytes>::V;
     using Value = FftValue<V>;
     Value* value = nullptr;                  // n + 1 for packed real fibers
     R *c = nullptr, *s = nullptr;            // roots of n
@@ -168,8 +168,8 @@ struct LaneOffsets {
 
 template <class R, int kBytes>
 struct Tile {
-    static constexpr int kLanes = Lanes<R, kBytes>::kCount;
-    using V = typename Lanes<R, kBytes>::V;
+    static constexpr int kLanes = TileLanes<R, kBytes>::kCount;
+    using V = typename TileLanes<R, kBytes>::V;
     using Value = FftValue<V>;
 
     const TileMemory<R, kBytes> tables;
