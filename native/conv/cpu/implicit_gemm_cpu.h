@@ -83,7 +83,7 @@ template <class T>
 BK_HD void gather_patch(const TapSums& p, const T* source, const PositionCursor& at, int64_t k, int64_t count, T* to) {
     constexpr int kLast = kTapAxes - 1;
     const TapAxis& last = p.axis[kLast];
-    const bool is_run = last.taps > 1 && last.tap_step * last.source_stride == p.inputs;
+    const bool is_run = last.taps > 1 && last.tap_step == 1 && last.source_stride == p.inputs;
     TapCursor tap(p, k, true);
     const int64_t base = at.source(p);
     while (count > 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of the matrices: products over all tokens in a fixed order,
 //   dw[j, i] = sum over tokens of x[token, j] y[token, i],   db[j] = sum over tokens of x[token, j].
-// Of R, x is the gradient of s and y is h in front of the token; of the projection, x is that of h and y = o tanh(c).
+// For R, x is the gradient of s and y is h in front of the token; for the projection, x is that of h and y = o tanh(c).
 #pragma once
 
 #include "core/abi/launch.h"
