@@ -27,16 +27,10 @@ struct StartBackward {
 
 // Launch `at` has a product of a token: that of R, and where there are two, then that of P with the gradient of h, or of R's
 // third gate with that of n.
-struct BackwardStep {
-    CellBackward backward;
-    StepBuffers b;
+struct BackwardStep : TokenStep<CellBackward> {
     StepShape shape;
 
-    BK_HD const CellProblem& problem() const { return backward.p; }
-    BK_HD int products() const { return backward.p.projects() || backward.p.cell == Cell::kGruResetFirst ? 2 : 1; }
-    BK_HD bool is_second(int64_t at) const { return products() == 2 && at % 2 == 1; }
-    BK_HD bool is_projection(int64_t at) const { return backward.p.projects() && is_second(at); }
-    BK_HD int32_t width(int64_t at) const { return is_projection(at) ? backward.p.hidden : backward.p.outputs; }
+    BK_HD int32_t width(int64_t at) const { return is_projection(at) ? pass.p.hidden : pass.p.outputs; }
 };
 
 template <class E, int kTiles>
@@ -44,7 +38,7 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
     backward_step_kernel(const __grid_constant__ BackwardStep s, int64_t at) {
     using Product = StepProduct<E, kTiles, kBackwardBlocks>;
     __shared__ float partials[Product::kFloats];
-    const CellProblem& p = s.backward.p;
+    const CellProblem& p = s.pass.p;
     const bool is_projection = s.is_projection(at), is_second = s.is_second(at), is_reset = s.products() == 2 && !p.projects();
     const StepTile block = StepTile::of(p, s.shape, s.width(at));
     const CellTile& tile = block.tile;
@@ -80,7 +74,7 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
         if (row >= tile.rows) continue;
         rows.sums = next + operand_index(s.b.row_blocks, unit, tile.first + row);
         rows.first_unit = unit;
-        const bool is_in = step < p.seqlen && unit < s.width(at) && s.backward.is_in(tile, t, row);
+        const bool is_in = step < p.seqlen && unit < s.width(at) && s.pass.is_in(tile, t, row);
         const bool gives_output = p.projects() && !is_second;  // the next operand is the gradient of h
         if (!is_in)
             for (int gate = 0; gate < (gives_output ? 1 : gates); ++gate) *rows.sum_at(row, gate, unit) = 0.0f;
@@ -89,23 +83,23 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
         if (at > 0) x.at[0] = Product::total(partials, column / 16, row, column % 16);
         if (!is_second) x.at[0] += *rows.h_at(row, unit);
         if (step == p.seqlen) {
-            s.backward.store_h(tile, row, unit, x.at[0]);
+            s.pass.store_h(tile, row, unit, x.at[0]);
             continue;
         }
         if (is_second && is_reset) {
-            if (is_in) s.backward.reset(tile, rows, t, row, unit, 1, x);
+            if (is_in) s.pass.reset(tile, rows, t, row, unit, 1, x);
             continue;
         }
-        if (is_in && !is_second) s.backward.add_dy(tile, t, row, unit, 1, &x);
+        if (is_in && !is_second) s.pass.add_dy(tile, t, row, unit, 1, &x);
         // A GRU puts what goes around the sums there; a sequence without the token keeps the gradient.
-        if (!is_second && (!is_in || s.backward.goes_through_sums())) (is_in ? Units::zeros() : x).put(rows.h_at(row, unit), 1);
+        if (!is_second && (!is_in || s.pass.goes_through_sums())) (is_in ? Units::zeros() : x).put(rows.h_at(row, unit), 1);
         if (gives_output) {
-            s.backward.store_output(tile, t, row, unit, 1, is_in ? x : Units::zeros());
+            s.pass.store_output(tile, t, row, unit, 1, is_in ? x : Units::zeros());
             if (is_in) *rows.sum_at(row, 0, unit) = x.at[0];
             continue;
         }
-        s.backward.unit_step(tile, rows, t, row, unit, 1, x);
-        if (step + 1 == p.seqlen) s.backward.store_c(tile, row, unit, *rows.c_at(row, unit));
+        s.pass.unit_step(tile, rows, t, row, unit, 1, x);
+        if (step + 1 == p.seqlen) s.pass.store_c(tile, row, unit, *rows.c_at(row, unit));
     }
 }
 
@@ -120,7 +114,7 @@ inline Status run_steps_backward(const Launch& launch, const CellProblem& p, con
     for (const StepShape& less :
          {StepShape{kUnits, kStepRows / 2}, StepShape{kStepUnits, kStepRows}, StepShape{kStepUnits, kStepRows / 2}})
         if (!shape.fits(p)) shape = less;
-    const BackwardStep step{{p, d}, buffers, shape};
+    const BackwardStep step{{{p, d}, buffers}, shape};
     const int64_t launches = p.seqlen * step.products() + (d.dh0 != nullptr ? 1 : 0);
     return with_step_element(p, false, [&](auto element) {
         using E = std::conditional_t<std::is_same_v<decltype(element), f16>, float, decltype(element)>;

@@ -73,21 +73,26 @@ struct StartForward {
     }
 };
 
-// Launch `at` has a product of a token: R h of all gates, and where there are two, then P (o tanh(c)), or, R h having been of r
-// and z alone, R (r h) of n.
-struct ForwardStep {
-    CellForward forward;
+// Products of a token, of which a launch has one: that of the recurrent matrix, and where there are two, a second one.
+template <class Pass>
+struct TokenStep {
+    Pass pass;
     StepBuffers b;
 
-    BK_HD const CellProblem& problem() const { return forward.p; }
-    BK_HD int products() const { return forward.p.projects() || forward.p.cell == Cell::kGruResetFirst ? 2 : 1; }
+    BK_HD const CellProblem& problem() const { return pass.p; }
+    BK_HD int products() const { return pass.p.projects() || pass.p.cell == Cell::kGruResetFirst ? 2 : 1; }
     BK_HD bool is_second(int64_t at) const { return products() == 2 && at % 2 == 1; }
-    BK_HD bool is_projection(int64_t at) const { return forward.p.projects() && is_second(at); }
-    BK_HD int32_t width(int64_t at) const { return is_projection(at) ? forward.p.outputs : forward.p.hidden; }
+    BK_HD bool is_projection(int64_t at) const { return pass.p.projects() && is_second(at); }
+};
+
+// Launch `at` has a product of a token: R h of all gates, and where there are two, then P (o tanh(c)), or, R h having been of r
+// and z alone, R (r h) of n.
+struct ForwardStep : TokenStep<CellForward> {
+    BK_HD int32_t width(int64_t at) const { return is_projection(at) ? pass.p.outputs : pass.p.hidden; }
     BK_HD int first_gate(int64_t at) const { return is_second(at) && !is_projection(at) ? 2 : 0; }
     BK_HD int gates(int64_t at) const {
-        if (products() == 1) return forward.p.gates_count();
-        return is_second(at) ? 1 : forward.p.projects() ? forward.p.gates_count() : 2;
+        if (products() == 1) return pass.p.gates_count();
+        return is_second(at) ? 1 : pass.p.projects() ? pass.p.gates_count() : 2;
     }
 };
 
@@ -96,7 +101,7 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
     forward_step_kernel(const __grid_constant__ ForwardStep s, int64_t at) {
     using Product = StepProduct<E, kTiles, kMaxGates>;
     __shared__ float partials[Product::kFloats];
-    const CellProblem& p = s.forward.p;
+    const CellProblem& p = s.pass.p;
     const bool is_projection = s.is_projection(at), is_second = s.is_second(at), is_reset = s.products() == 2 && !p.projects();
     const StepTile block = StepTile::of(p, {kStepUnits, Product::kRows}, s.width(at));
     const CellTile& tile = block.tile;
@@ -136,17 +141,17 @@ __global__ void __launch_bounds__(kStepThreads, sizeof(E) == 2 && kTiles == 2 ? 
             *rows.sum_at(row, first_gate + gate, unit) = Product::total(partials, gate, row, i % kStepUnits);
         const bool is_in = t < p.length(tile.first + row);
         if (is_reset && !is_second)
-            s.forward.reset(tile, rows, t, row, unit, 1);
+            s.pass.reset(tile, rows, t, row, unit, 1);
         else if (is_in && !is_projection)
-            s.forward.unit_step(tile, rows, t, row, unit, 1);
+            s.pass.unit_step(tile, rows, t, row, unit, 1);
         else if (!is_projection)
-            s.forward.skip(tile, t, row, unit, 1);
+            s.pass.skip(tile, t, row, unit, 1);
         Units x = is_in ? Units::of(rows.operand_at(row, unit), 1) : Units::zeros();
-        if (gives) s.forward.give(tile, rows, t, row, unit, 1, x, is_in);
+        if (gives) s.pass.give(tile, rows, t, row, unit, 1, x, is_in);
         if (gives && !is_in) x = Units::of(rows.h_at(row, unit), 1);
         next[operand_index(s.b.row_blocks, unit, tile.first + row)] = x.at[0];
-        if (is_last && gives) s.forward.store_h(tile, rows, row, unit, 1);
-        if (is_last && !is_projection) s.forward.store_c(tile, rows, row, unit, 1);
+        if (is_last && gives) s.pass.store_h(tile, rows, row, unit, 1);
+        if (is_last && !is_projection) s.pass.store_c(tile, rows, row, unit, 1);
     }
 }
 
@@ -154,7 +159,7 @@ inline Status run_steps(const Launch& launch, const CellProblem& p, const StepBu
     BK_TRY(pack_steps(launch, p, buffers, true));
     const StartForward start{p, buffers};
     BK_TRY(run_teams(launch, start.items(), 4096, start));
-    const ForwardStep step{{p}, buffers};
+    const ForwardStep step{{{p}, buffers}};
     const int64_t launches = p.seqlen * step.products();
     constexpr StepShape large{kStepUnits, kStepRows}, small{kStepUnits, kStepRows / 2};
     return with_step_element(p, true, [&](auto element) {
