@@ -130,7 +130,7 @@ from baracuda.kinds import (
     TernaryKind,
     UnaryKind,
 )
-from baracuda.memory import asarray, clear, download, empty, synchronize, upload, workspace, zeros
+from baracuda.memory import SharedWorkspace, asarray, clear, download, empty, synchronize, upload, workspace, zeros
 from baracuda.plan import Plan
 from baracuda.quantize.formats import GgufBlockFormat
 from baracuda.stream import stream_handle
@@ -327,6 +327,7 @@ __all__ = [
     "ShapeLayoutKind",
     "SoftmaxKind",
     "SortKind",
+    "SharedWorkspace",
     "Status",
     "TensorMut",
     "TensorRef",

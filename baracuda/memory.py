@@ -8,6 +8,7 @@ tensors alive while a graph is captured. `stream` None is the per-thread default
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ _ALIGNMENT = 64
 _PER_THREAD_STREAM = 2  # cudaStreamPerThread
 Array = np.ndarray[Any, Any]
 held: list[object] | None = None  # memory of the graph being captured
+_thread = threading.local()  # .shared is the SharedWorkspace that is entered, if any
 
 
 def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
@@ -140,6 +142,42 @@ def synchronize(stream: object = None, *, library: Library | None = None) -> Non
     handle = _cuda_stream(stream)
     if _library(library).backend == "cuda":
         runtime_result(cuda_runtime().cudaStreamSynchronize(handle), "cudaStreamSynchronize")
+
+
+class SharedWorkspace:
+    """Workspace that functions on TensorRefs take in turns, in place of memory of their own for each call.
+
+        with shared:
+            bk.linear(x, w, out=y)
+
+    It serves calls of one thread on one stream, which one after another use the same block. The block grows to the
+    largest that a call asked for, and is freed with this object; a graph keeps the one that it was captured with.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, list[TensorRef]] = {}  # by backend; earlier ones are those of captured calls
+        self._before: list[SharedWorkspace | None] = []
+
+    def __enter__(self) -> SharedWorkspace:
+        self._before.append(shared_workspace())
+        _thread.shared = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _thread.shared = self._before.pop()
+
+    def take(self, nbytes: int, library: Library) -> TensorRef:
+        """At least nbytes bytes, until the next call takes them."""
+        blocks = self._blocks.setdefault(library.backend, [])
+        if not blocks or blocks[-1].nbytes < nbytes:
+            blocks.append(empty(1 << (nbytes - 1).bit_length(), ElementKind.U8, library=library))
+        return blocks[-1]
+
+
+def shared_workspace() -> SharedWorkspace | None:
+    """The SharedWorkspace that this thread has entered."""
+    found: SharedWorkspace | None = getattr(_thread, "shared", None)
+    return found
 
 
 class _HostBuffer:

@@ -52,12 +52,14 @@ class Framework:
 
     address       C pointer of the array {0}
     make          allocates an array; the text calls `allocate` by the name `empty`
+    make_scratch  allocates a workspace
     stream_now    handle of the framework's current stream on the device of {like}
     is_elsewhere  whether {like} is on another device than the current one
     """
 
     address = "framework.pointer({0})"
     make = "framework.empty({shape}, {native}, {like})"
+    make_scratch = ""  # as `make` does
     stream_now = ""
     is_elsewhere = ""
     allocate: Callable[..., Any] | None = None
@@ -87,8 +89,12 @@ class Framework:
         return native
 
     def bytes(self, count: int, like: Any) -> Any:
-        """A workspace of `count` bytes on the device of `like`."""
+        """`count` bytes on the device of `like`."""
         return self.empty((count,), self.native(ElementKind.U8, like), like)
+
+    def scratch(self, count: int, like: Any) -> Any:
+        """The workspace of a call."""
+        return self.bytes(count, like)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         """An array of rank 0 on the device of `like`."""
@@ -336,6 +342,7 @@ class _Views(Framework):
     """TensorRefs, and views of other arrays. `backend` allocates new ones, since a view may not know its device."""
 
     address = "{0}.pointer"
+    make_scratch = "framework.scratch({shape}[0], {like})"
 
     def __init__(self, backend: str = "cpu") -> None:
         self.backend = backend
@@ -384,6 +391,10 @@ class _Views(Framework):
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return allocated(shape, native, self.backend_of(like))
+
+    def scratch(self, count: int, like: Any) -> Any:
+        shared = memory.shared_workspace()
+        return self.bytes(count, like) if shared is None else shared.take(count, library_for(self.backend_of(like)))
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         host = super().scalar(value, dtype, like)

@@ -37,8 +37,14 @@ def graph(call: Callable[[], Any], *, stream: object = None) -> Graph:
     functions of TensorRefs must run on `stream`, the per-thread default stream if None. Functions of PyTorch or CuPy
     arrays are captured by the framework, on a stream of its own unless one is given, and the graph owns the memory that
     they allocate; a replay runs on the framework's current stream. A graph cannot mix these. On the CPU `call` is
-    called once, and its C calls are recorded with their operands.
+    called once, and its C calls are recorded with their operands. Calls on TensorRefs share one workspace: that of the
+    SharedWorkspace that is entered, or one of the graph's own.
     """
+    with memory.shared_workspace() or memory.SharedWorkspace():
+        return _graph(call, stream)
+
+
+def _graph(call: Callable[[], Any], stream: object) -> Graph:
     handle = stream_handle(stream)
     recorder = _Recorder()
     with watching(recorder):
@@ -67,7 +73,7 @@ class _Recorder(Watcher):
         self.devices: set[str] = set()
         self.streams: set[int] = set()
         self.owners: set[str] = set()  # owners of CUDA memory: frameworks that capture calls themselves, or ""
-        self._alive: list[object] = []
+        self._alive: list[object] = [memory.shared_workspace()]
         self._owner = ""
 
     def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
@@ -113,7 +119,7 @@ def _replay_call(function: Any, pattern: str, arguments: tuple[Any, ...]) -> Non
 def _captured(call: Callable[[], Any], stream: int) -> Graph:
     runtime, result = memory.cuda_runtime(), memory.runtime_result
     result(runtime.cudaStreamSynchronize(stream), "cudaStreamSynchronize")
-    before, memory.held = memory.held, []
+    before, memory.held = memory.held, [memory.shared_workspace()]
     try:
         mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed  # memory may be allocated meanwhile
         result(runtime.cudaStreamBeginCapture(stream, mode), "cudaStreamBeginCapture")

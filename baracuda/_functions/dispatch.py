@@ -177,7 +177,7 @@ class Function:
             return None
         if uses_allocator():
             return allocated((call.workspace,), ElementKind.U8, call.library.backend)
-        return call.framework.bytes(call.workspace, like)
+        return call.framework.scratch(call.workspace, like)
 
     def _outs(self, out: Any) -> tuple[Any, ...]:
         """The caller's `out` as a tuple with an entry for each result."""

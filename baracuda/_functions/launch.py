@@ -28,6 +28,7 @@ class Pattern(NamedTuple):
     returned: tuple[bool, ...]  # which outputs the caller gets
     result_address: str
     empty: str  # expression that allocates a result from {shape}, {native} and {like}
+    scratch: str  # the same for a workspace
     made_address: str  # address of an array that `empty` makes
     number_address: str  # address of an array made from a Python number
     slots: tuple[int, ...]  # for each C pointer, its position among arrays, results, and NULL
@@ -53,10 +54,9 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
         lines.append(f"if {pattern.device.format(like=like)}: return elsewhere({given})")
     lines += [f"{name} = number_{name}({name}, {like})" for name in literals]  # alive until the call returns
     made += ["scratch"] * (pattern.workspace == "made")
-    lines += [
-        f"{name} = {pattern.empty.format(shape=f'shape_{name}', native=f'native_{name}', like=like)}"
-        for name in made
-    ]  # fmt: skip
+    for name in made:
+        maker = pattern.scratch if name == "scratch" else pattern.empty
+        lines.append(f"{name} = {maker.format(shape=f'shape_{name}', native=f'native_{name}', like=like)}")
     lines += [f"zero({name})" for name in made if pattern.clears and name != "scratch"]
     pointers = [(pattern.number_address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
     addresses = [pattern.made_address if name in made else pattern.result_address for name in results]
@@ -96,8 +96,8 @@ def launcher(
     number_framework = framework if on_cuda else NUMPY
     pattern = Pattern(
         tuple(addresses), tuple([result is not None for result in call.results]), tuple(call.wanted),
-        framework.address if out is None else _address(out), framework.make, framework.address,
-        number_framework.address,
+        framework.address if out is None else _address(out), framework.make,
+        framework.make_scratch or framework.make, framework.address, number_framework.address,
         tuple(call.slots), call.order,
         None if call.row.is_bare else "made" if call.workspace else "NULL", framework.stream_now if on_cuda else "",
         framework.is_elsewhere if on_cuda else "", out is not None, call.clears,

@@ -8,12 +8,14 @@
     logits = rms_norm(x) Whead'
 
 A step computes any number of tokens of any number of sequences: chunks of prompts and single tokens alike. Buffers are
-allocated once; a step uses their first rows. With batch_invariant the bits of a row depend on its sequence alone.
+allocated once; a step uses their first rows. A step that has one token of each sequence is a graph from the second time
+on, one for each number of sequences. With batch_invariant the bits of a row depend on its sequence alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -104,20 +106,54 @@ class Model:
         self._lse = bk.empty((n, c.heads), bk.f32, library=library)
         self._last = bk.empty((s, c.width), bk.f32, library=library)
         self._logits = bk.empty((s, c.vocabulary), bk.f32, library=library)
-        self._page_ids = bk.zeros((limits.pages + s * -(-c.context // limits.page_size),), bk.i32, library=library)
+        self._most_pages = limits.pages + s * -(-c.context // limits.page_size)
+        self._most_numbers = 3 * n + 4 * s + 2  # of a step, beside its pages
+        self._inputs = bk.zeros((self._most_numbers + self._most_pages,), bk.i32, library=library)
+        self._workspace = bk.SharedWorkspace()
+        self._decodes: dict[int, bk.Graph] = {}  # by the number of sequences
 
     def forward(self, chunks: Sequence[Chunk]) -> bk.TensorRef | None:
         """Logits (sequences that want them, vocabulary), valid until the next step."""
-        lengths = [len(chunk.tokens) for chunk in chunks]
-        n = sum(lengths)
-        tokens = self._upload(np.concatenate([chunk.tokens for chunk in chunks]))
-        positions = np.concatenate([np.arange(c.start, c.start + m) for c, m in zip(chunks, lengths)])
-        batch = _Batch(self, chunks, lengths, self._upload(positions))
+        batch, n = self._uploaded(chunks), len(chunks)
+        with self._workspace:
+            if not all([len(chunk.tokens) == 1 and chunk.wants_logits for chunk in chunks]):
+                return self._forward(batch)
+            if n in self._decodes:
+                self._decodes[n]()
+            else:
+                self._decodes[n] = bk.graph(functools.partial(self._forward, batch))
+            return self._logits[:n]
+
+    def _uploaded(self, chunks: Sequence[Chunk]) -> _Batch:
+        """The numbers of a step, by one copy to the device. Their places follow from the numbers of tokens."""
+        size, lengths = self.limits.page_size, [len(chunk.tokens) for chunk in chunks]
+        ends = [chunk.start + length for chunk, length in zip(chunks, lengths)]
+        pages = [chunk.pages[: -(-end // size)] for chunk, end in zip(chunks, ends)]
+        sums = np.cumsum([0, *lengths])
+        fields = {
+            "tokens": np.concatenate([chunk.tokens for chunk in chunks]),
+            "positions": np.concatenate([np.arange(end - length, end) for end, length in zip(ends, lengths)]),
+            "owners": np.repeat(np.arange(len(chunks)), lengths),
+            "wanted": sums[1:][[chunk.wants_logits for chunk in chunks]] - 1,
+            "q_offsets": sums,
+            "page_offsets": np.cumsum([0, *map(len, pages)]),
+            "last_page_len": np.array([(end - 1) % size + 1 for end in ends]),
+        }
+        numbers = np.concatenate(list(fields.values()))
+        padding = np.zeros(self._most_numbers - len(numbers), np.int64)
+        values = np.concatenate([numbers, padding, *pages]).astype(np.int32)
+        bk.upload(values, out=self._inputs[: len(values)], library=self.library)
+        starts = np.cumsum([0, *map(len, fields.values())]).tolist()
+        views = {name: self._inputs[at : at + len(field)] for (name, field), at in zip(fields.items(), starts)}
+        return _Batch(**views, page_ids=self._inputs[self._most_numbers :])
+
+    def _forward(self, batch: _Batch) -> bk.TensorRef | None:
+        n = batch.tokens.numel
         rows = {name: buffer[:n] for name, buffer in self._rows.items()}
         x, h, branch = rows["x"], rows["h"], rows["branch"]
         for table, name in ((self._cos, "cos"), (self._sin, "sin")):
             bk.embedding(batch.positions, table, out=rows[name])
-        self.embedding.rows(tokens, x)
+        self.embedding.rows(batch.tokens, x)
         for number, layer in enumerate(self.layers):
             if number:
                 bk.add_rms_norm(branch, x, layer.attention_norm, eps=self.config.eps, out=(h, x))
@@ -129,12 +165,11 @@ class Model:
             bk.swiglu(rows["up"], out=rows["gated"])
             self._multiply(layer.down, rows["gated"], branch)
         bk.add_rms_norm(branch, x, self.norm, eps=self.config.eps, out=(h, x))
-        ends = np.cumsum(lengths) - 1
-        wanted = ends[[chunk.wants_logits for chunk in chunks]]
-        if not len(wanted):
+        count = batch.wanted.numel
+        if not count:
             return None
-        last, logits = self._last[: len(wanted)], self._logits[: len(wanted)]
-        bk.embedding(self._upload(wanted), h, out=last)
+        last, logits = self._last[:count], self._logits[:count]
+        bk.embedding(batch.wanted, h, out=last)
         self._multiply(self.head, last, logits)
         return logits
 
@@ -161,22 +196,16 @@ class Model:
     def _multiply(self, matrix: Matrix, x: bk.TensorRef, out: bk.TensorRef) -> None:
         matrix.multiply(x, out, batch_invariant=self.batch_invariant)
 
-    def _upload(self, values: Any) -> bk.TensorRef:
-        return bk.upload(values, bk.i32, library=self.library)
 
-
+@dataclasses.dataclass(frozen=True)
 class _Batch:
-    """The page table of a step, on the device."""
+    """The tokens of a step and their page table, i32 on the device."""
 
-    def __init__(self, model: Model, chunks: Sequence[Chunk], lengths: Sequence[int], positions: bk.TensorRef) -> None:
-        size = model.limits.page_size
-        ends = [chunk.start + length for chunk, length in zip(chunks, lengths)]
-        pages = [np.asarray(chunk.pages[: -(-end // size)], np.int32) for chunk, end in zip(chunks, ends)]
-        ids = np.concatenate(pages)
-        self.page_ids = model._page_ids
-        bk.upload(ids, out=model._page_ids[: len(ids)], library=model.library)
-        self.positions = positions
-        self.page_offsets = model._upload(np.cumsum([0, *map(len, pages)]))
-        self.last_page_len = model._upload([(end - 1) % size + 1 for end in ends])
-        self.q_offsets = model._upload(np.cumsum([0, *lengths]))
-        self.owners = model._upload(np.repeat(np.arange(len(chunks)), lengths))
+    tokens: bk.TensorRef
+    positions: bk.TensorRef
+    owners: bk.TensorRef  # the sequence of each token
+    wanted: bk.TensorRef  # tokens whose logits are wanted
+    q_offsets: bk.TensorRef
+    page_offsets: bk.TensorRef
+    last_page_len: bk.TensorRef
+    page_ids: bk.TensorRef

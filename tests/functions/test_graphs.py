@@ -39,6 +39,32 @@ def test_functions_again(rng, make):
         np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
 
 
+def test_shared_workspace(rng):
+    """Functions take turns with one block; results are their own, and a graph keeps the block."""
+    library = bk.load(backend="cpu")
+    x, y = (bk.upload(rng.standard_normal(size), library=library) for size in (50_000, 4_000))
+    want = [np.asarray(bk.sort(each)).copy() for each in (x, y)]
+    shared = bk.SharedWorkspace()
+    with shared:
+        assert memory.shared_workspace() is shared
+        blocks = [shared.take(nbytes, library) for nbytes in (1000, 100, 3000, 1)]
+        got = [bk.sort(each) for each in (x, y)]
+        again = bk.graph(lambda: bk.sort(x))
+        with bk.SharedWorkspace() as inner:
+            assert memory.shared_workspace() is inner
+    assert memory.shared_workspace() is None
+    assert blocks[0].ptr == blocks[1].ptr and blocks[2].ptr == blocks[3].ptr and blocks[2].nbytes >= 3000
+    for found, wanted in zip([*got, again()], [*want, want[0]]):
+        np.testing.assert_array_equal(np.asarray(found), wanted)
+    alive = weakref.ref(shared)
+    del shared
+    gc.collect()
+    assert alive() is not None
+    del again
+    gc.collect()
+    assert alive() is None
+
+
 def test_random_numbers_from_a_state():
     """A replay draws the numbers that a call after the first one would draw."""
     library = bk.load(backend="cpu")

@@ -49,6 +49,22 @@ def test_chunks_of_several_sequences(tiny, make_model, prompt):
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
 
 
+def test_decoding_by_a_graph(tiny, make_model, prompt):
+    """Single tokens of two sequences, whose pages grow and change while the graph is replayed."""
+    path, metadata, values = tiny
+    model = make_model(path)
+    texts, pages = [prompt(38), prompt(25)], [[7, 1, 30], [9, 8]]
+    model.forward([Chunk(text[:14], 0, page, False) for text, page in zip(texts, pages)])
+    for length in range(15, 26):
+        if length == 20:  # a long step in between has other numbers in the same places
+            model.forward([Chunk(prompt(50), 0, [40, 41, 42, 43], True)])
+        got = last_logits(
+            model, [Chunk(text[length - 1 : length], length - 1, page, True) for text, page in zip(texts, pages)]
+        )
+        want = np.stack([reference(metadata, values, text[:length])[-1] for text in texts])
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
+
+
 def test_no_logits_where_none_are_wanted(tiny, make_model, prompt):
     assert make_model(tiny[0]).forward([Chunk(prompt(5), 0, [0], False)]) is None
 
