@@ -7,6 +7,7 @@ other requests of the step nor on the steps that the request was computed in.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,16 +42,20 @@ def sample(logits: bk.TensorRef, requests: Sequence[Request], library: bk.Librar
         for row, each in zip(biases, options):
             row[: len(each.logit_bias)] = [bias for _, bias in each.logit_bias]
         bk.token_bias_lists(logits, upload(tokens, bk.i32), upload(biases, bk.f32), out=logits)
-    drawn, valid = bk.sample_tokens(
-        logits,
-        upload([each.temperature for each in options], bk.f32), upload([each.top_k for each in options], bk.i32),
-        upload([each.top_p for each in options], bk.f32), upload([each.min_p for each in options], bk.f32),
-        upload([each.seed for each in options], bk.i64),
-        upload([WORDS_A_TOKEN * request.generated for request in requests], bk.i64),
-    )  # fmt: skip
+    parameters = tuple([(each.temperature, each.top_k, each.top_p, each.min_p, each.seed) for each in options])
+    temperatures, top_ks, top_ps, min_ps, seeds = _uploaded(parameters, library)
+    offsets = upload([WORDS_A_TOKEN * request.generated for request in requests], bk.i64)
+    drawn, valid = bk.sample_tokens(logits, temperatures, top_ks, top_ps, min_ps, seeds, offsets)
     numbers = np.where(bk.download(valid, library=library), bk.download(drawn, library=library), -1).tolist()
     return [(token, logprobs(row, token) if each.logprobs is not None else None)
             for row, (token, each) in enumerate(zip(numbers, options))]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=16)
+def _uploaded(options: tuple[tuple[Any, ...], ...], library: bk.Library) -> list[bk.TensorRef]:
+    """Temperatures, top_k, top_p, min_p and seeds: the same requests come step after step."""
+    dtypes = (bk.f32, bk.i32, bk.f32, bk.f32, bk.i64)
+    return [bk.upload(np.asarray(column), dtype, library=library) for column, dtype in zip(zip(*options), dtypes)]
 
 
 def _logprobs(logits: bk.TensorRef, requests: Sequence[Request], library: bk.Library) -> Any:
