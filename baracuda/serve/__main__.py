@@ -24,6 +24,7 @@ from baracuda.serve.request import Options
 from baracuda.serve.scoring import score
 
 SMOLLM2 = "smollm2"
+DTYPES = {"f32": bk.f32, "bf16": bk.bf16, "f16": bk.f16}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         library = bk.load(backend=options.backend) if options.backend else bk.default_library()
         start, file = time.perf_counter(), model_path(options.model)
-        engine = load(file, library, cache_tokens=options.cache_tokens, batch_invariant=options.batch_invariant)
+        engine = load(
+            file, library, cache_tokens=options.cache_tokens, batch_invariant=options.batch_invariant,
+            dtype=DTYPES[options.dtype],
+        )  # fmt: skip
         print(f"{engine.name} on {library.backend}, loaded in {time.perf_counter() - start:.1f} s", file=sys.stderr)
         status: int = options.run(engine, options)
         return status
@@ -156,6 +160,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_engine_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     command.add_argument("--cache-tokens", type=int, help="tokens of keys and values for all requests together")
+    command.add_argument("--dtype", choices=DTYPES, default="f32", help="of activations, keys and values")
     command.add_argument(
         "--batch-invariant", action="store_true", help="a request has the same bits alone and among others"
     )

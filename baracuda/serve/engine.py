@@ -125,10 +125,11 @@ class Engine:
 
 def load(
     path: str | os.PathLike[str], library: bk.Library | None = None, *, cache_tokens: int | None = None,
-    step_tokens: int = 256, sequences: int = 64, batch_invariant: bool = False,
+    step_tokens: int = 256, sequences: int = 64, batch_invariant: bool = False, dtype: bk.ElementKind = bk.f32,
 ) -> Engine:  # fmt: skip
     """An engine for a GGUF file, or a folder of Hugging Face. `cache_tokens` is the number of tokens whose keys and
-    values are kept, of all requests together.
+    values are kept, of all requests together. `dtype` is that of activations, keys and values: f32, bf16 or f16, which
+    halves what a GPU reads of long texts.
     """
     library = library or bk.default_library()
     file = hugging_face.read(pathlib.Path(path)) if os.path.isdir(path) else gguf.read(path)
@@ -140,6 +141,7 @@ def load(
         raise ModelFileError(f"{path} has {len(words)} tokens, but embeds {described.vocabulary}")
     tokens = cache_tokens or min(4 * described.context, 32768)
     limits = Limits(pages=-(-tokens // Limits.page_size), tokens=max(step_tokens, sequences), sequences=sequences)
-    model = Model(described, Weights(file.tensors, library), limits, library, batch_invariant=batch_invariant)
+    weights = Weights(file.tensors, library, dtype=dtype)
+    model = Model(described, weights, limits, library, batch_invariant=batch_invariant)
     name = file.metadata.get("general.name") or os.path.splitext(os.path.basename(path))[0]
     return Engine(name, model, words, file.metadata.get("tokenizer.chat_template"))

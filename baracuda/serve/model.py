@@ -9,7 +9,8 @@
 
 A step computes any number of tokens of any number of sequences: chunks of prompts and single tokens alike. Buffers are
 allocated once; a step uses their first rows. A step that has one token of each sequence is a graph from the second time
-on, one for each number of sequences. With batch_invariant the bits of a row depend on its sequence alone.
+on, one for each number of sequences. With batch_invariant the bits of a row depend on its sequence alone. Rows and
+cache have the dtype of the weights' floats; sums and logits are f32.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class Model:
                     weights.vector(f"{of}ffn_norm.weight", c.width),
                     weights.matrix(f"{of}ffn_up.weight", f"{of}ffn_gate.weight", shape=(c.hidden, c.width)),
                     weights.matrix(f"{of}ffn_down.weight", shape=(c.width, c.hidden)),
-                    bk.zeros(cache, bk.f32, library=library),
-                    bk.zeros(cache, bk.f32, library=library),
+                    bk.zeros(cache, weights.dtype, library=library),
+                    bk.zeros(cache, weights.dtype, library=library),
                 )
             )
         angles = np.arange(c.context)[:, None] * c.rope_base ** (-np.arange(0, c.head_dim, 2) / c.head_dim)
@@ -97,15 +98,19 @@ class Model:
         self._rotate = bk.rope_apply_thd_half if c.rotates_halves else bk.rope_apply_thd
         n, s = limits.tokens, limits.sequences
         self._rows = {
-            name: bk.empty((n, width), bk.f32, library=library)
+            name: bk.empty((n, width), weights.dtype, library=library)
             for name, width in {
                 "x": c.width, "h": c.width, "branch": c.width, "q": q, "k": kv, "v": kv, "attended": q,
-                "up": 2 * c.hidden, "gated": c.hidden, "cos": c.head_dim // 2, "sin": c.head_dim // 2,
+                "up": 2 * c.hidden, "gated": c.hidden,
             }.items()
         }  # fmt: skip
+        self._rows |= {name: bk.empty((n, c.head_dim // 2), bk.f32, library=library) for name in ("cos", "sin")}
         self._lse = bk.empty((n, c.heads), bk.f32, library=library)
-        self._last = bk.empty((s, c.width), bk.f32, library=library)
-        self._logits = bk.empty((s, c.vocabulary), bk.f32, library=library)
+        self._last = bk.empty((s, c.width), weights.dtype, library=library)
+        self._scores = bk.empty((s, c.vocabulary), weights.dtype, library=library)
+        self._logits = (
+            bk.empty((s, c.vocabulary), bk.f32, library=library) if weights.dtype is not bk.f32 else self._scores
+        )
         self._most_pages = limits.pages + s * -(-c.context // limits.page_size)
         self._most_numbers = 3 * n + 4 * s + 2  # of a step, beside its pages
         self._inputs = bk.zeros((self._most_numbers + self._most_pages,), bk.i32, library=library)
@@ -168,10 +173,10 @@ class Model:
         count = batch.wanted.numel
         if not count:
             return None
-        last, logits = self._last[:count], self._logits[:count]
+        last, scores, logits = self._last[:count], self._scores[:count], self._logits[:count]
         bk.embedding(batch.wanted, h, out=last)
-        self._multiply(self.head, last, logits)
-        return logits
+        self._multiply(self.head, last, scores)
+        return logits if self._scores is self._logits else bk.cast(scores, bk.f32, out=logits)
 
     def _attend(self, layer: Layer, batch: _Batch, rows: dict[str, bk.TensorRef]) -> None:
         """The attention of a layer, into rows["branch"]."""

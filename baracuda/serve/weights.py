@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of a model on the device: matrices as blocks where the library multiplies by them, all else in f32."""
+"""Weights of a model on the device: matrices as blocks where the library multiplies by them, all else in one dtype."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Matrix(Protocol):
 
 
 class FloatMatrix:
-    """A matrix in f32."""
+    """A matrix of floats."""
 
-    def __init__(self, values: Array, library: bk.Library) -> None:
-        self._values = bk.upload(values, bk.f32, library=library)
+    def __init__(self, values: Array, dtype: bk.ElementKind, library: bk.Library) -> None:
+        self._values = bk.upload(values, dtype, library=library)
 
     def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
         bk.linear(x, self._values, batch_invariant=batch_invariant, out=out)
@@ -48,14 +48,19 @@ class QuantizedMatrix:
         bk.quantized_matmul(x, self._blocks, self._form, batch_invariant=batch_invariant, out=out)
 
     def rows(self, indices: bk.TensorRef, out: bk.TensorRef) -> None:
-        bk.take_blocks(self._blocks, indices, self._form, out=out)
+        bk.take_blocks(self._blocks, indices, self._form, dtype=out.dtype, out=out)
 
 
 class Weights:
-    """Tensors by name, with their shapes checked. With `dequantizes` matrices of blocks become f32, too."""
+    """Tensors by name, with their shapes checked, of one dtype but for blocks. With `dequantizes` matrices of blocks
+    become floats, too.
+    """
 
-    def __init__(self, tensors: dict[str, Tensor], library: bk.Library, *, dequantizes: bool = False) -> None:
-        self._tensors, self._library = tensors, library
+    def __init__(
+        self, tensors: dict[str, Tensor], library: bk.Library, *, dtype: bk.ElementKind = bk.f32,
+        dequantizes: bool = False,
+    ) -> None:  # fmt: skip
+        self._tensors, self._library, self.dtype = tensors, library, dtype
         self._keeps_blocks = not dequantizes and _multiplies_blocks(library)
 
     def __contains__(self, name: str) -> bool:
@@ -67,12 +72,13 @@ class Weights:
         forms = {tensor.format.block for tensor in tensors}
         (form,) = forms if len(forms) == 1 else (None,)
         if form is None or not self._keeps_blocks:
-            return FloatMatrix(_stacked([tensor.format.decode(tensor.data) for tensor in tensors]), self._library)
+            values = _stacked([tensor.format.decode(tensor.data) for tensor in tensors])
+            return FloatMatrix(values, self.dtype, self._library)
         return QuantizedMatrix(_stacked([tensor.data for tensor in tensors]), form, self._library)
 
     def vector(self, name: str, extent: int) -> bk.TensorRef:
         tensor = self._tensor(name, (extent,))
-        return bk.upload(tensor.format.decode(tensor.data).reshape(-1), bk.f32, library=self._library)
+        return bk.upload(tensor.format.decode(tensor.data).reshape(-1), self.dtype, library=self._library)
 
     def _tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
         tensor = self._tensors.get(name)

@@ -28,11 +28,12 @@ def words(tiny) -> tokenizer.Tokenizer:
 
 @pytest.fixture
 def make_model(library: bk.Library) -> Callable[..., Model]:
-    def make(path: Any, *, batch_invariant: bool = False, **limits: int) -> Model:
+    def make(path: Any, *, batch_invariant: bool = False, dtype: bk.ElementKind = bk.f32, **limits: int) -> Model:
         file = gguf.read(path)
         sizes = config.from_gguf(file.metadata, file.tensors["token_embd.weight"].shape[0])
         given = Limits(**{"pages": 64, "tokens": 128, "sequences": 16} | limits)
-        return Model(sizes, Weights(file.tensors, library), given, library, batch_invariant=batch_invariant)
+        weights = Weights(file.tensors, library, dtype=dtype)
+        return Model(sizes, weights, given, library, batch_invariant=batch_invariant)
 
     return make
 

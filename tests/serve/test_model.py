@@ -33,6 +33,19 @@ def test_logits_of_rotated_halves_and_biases(tmp_path, make_model, prompt):
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
 
 
+# The rounding of rows, 2^-8 of bf16 and 2^-11 of f16, in some ten places of each of 2 layers.
+@pytest.mark.parametrize(("dtype", "tolerance"), [(bk.bf16, 0.04), (bk.f16, 0.005)], ids=["bf16", "f16"])
+@pytest.mark.parametrize("form", ["f32", "q8_0"])
+def test_logits_of_narrow_rows(dtype, tolerance, form, tmp_path, make_model, prompt):
+    path, metadata, values = tiny_model(tmp_path / "model.gguf", form=form)
+    model, tokens = make_model(path, dtype=dtype), prompt(40)
+    for start, end in ((0, 39), (39, 40)):
+        got = last_logits(model, [Chunk(tokens[start:end], start, [5, 3, 9], True)])
+        want = reference(metadata, values, tokens[:end])[-1:]
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * abs(want).max())
+
+
 def test_chunks_of_several_sequences(tiny, make_model, prompt):
     """Sequences that begin, continue and generate in one step, on pages in any order."""
     path, metadata, values = tiny

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speed of a served model: decoding at several numbers of sequences, and prefill, beside what memory allows.
 
-usage: python -m tools.bench.serving [--model FILE | --size 135m] [--format q8_0] [--sequences "1 8 64"]
-       [--prompt 512] [--tokens 64] [--json FILE]
+usage: python -m tools.bench.serving [--model FILE | --size 135m] [--format q8_0] [--dtype bf16]
+       [--sequences "1 8 64"] [--prompt 512] [--tokens 64] [--json FILE]
 
 Without a file the model has the shapes of SmolLM2-135M, Llama 3.2 1B or Llama 3.1 8B, and weights of one random block.
 A step is the scheduler's: forward, sampling by temperature 0.8 and top_p 0.9, and the tokens on the host. `of memory`
@@ -23,6 +23,7 @@ import numpy as np
 
 import baracuda as bk
 from baracuda.serve import blocks, config, gguf
+from baracuda.serve.__main__ import DTYPES
 from baracuda.serve.config import Config
 from baracuda.serve.model import Limits, Model
 from baracuda.serve.request import Options
@@ -132,6 +133,7 @@ def main() -> int:
     parser.add_argument("--model", type=pathlib.Path)
     parser.add_argument("--size", choices=SIZES, default="135m")
     parser.add_argument("--format", choices=FORMATS, default="q8_0")
+    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of activations, keys and values")
     parser.add_argument("--sequences", default="1 8 64")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--tokens", type=int, default=64)
@@ -150,9 +152,9 @@ def main() -> int:
     counts = [int(count) for count in args.sequences.split()]
     pages = -(-(args.prompt + args.tokens + 16) // Limits.page_size) * max(counts)
     limits = Limits(pages=pages, tokens=max(512, *counts), sequences=max(counts))
-    model = Model(sizes, Weights(tensors, library), limits, library)
+    model = Model(sizes, Weights(tensors, library, dtype=DTYPES[args.dtype]), limits, library)
     rate, weights = copy_rate(library), weight_bytes(tensors)
-    kv = 2 * 4 * sizes.layers * sizes.kv_heads * sizes.head_dim  # bytes of a token
+    kv = 2 * DTYPES[args.dtype].bits // 8 * sizes.layers * sizes.kv_heads * sizes.head_dim  # bytes of a token
     print(f"{library.backend}: {weights / 1e6:,.0f} MB of weights, copy {rate / 1e9:,.0f} GB/s", flush=True)
     rows: list[dict[str, Any]] = []
     for count in counts:
@@ -164,7 +166,7 @@ def main() -> int:
         prefill = f"prefill {row['prefill_tokens']:9,.0f} tokens/s"
         print(f"{count:4} sequences: step {row['step_ms']:8.3f} ms, {speed}; {prefill}", flush=True)
     if args.json:
-        name = str(args.model.name) if args.model else f"{args.size} {args.format}"
+        name = str(args.model.name) if args.model else f"{args.size} {args.format} {args.dtype}"
         args.json.write_text(
             json.dumps({"backend": library.backend, "model": name, "copy": rate, "rows": rows}, indent=1)
         )
