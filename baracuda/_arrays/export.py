@@ -71,11 +71,11 @@ def _capsule(array: np.ndarray[Any, Any], max_version: tuple[int, int] | None) -
 
 
 def _cuda_index(view: TensorRef) -> int:
-    from baracuda.memory import cuda_runtime, runtime_result
+    from baracuda.memory import cuda_runtime, current_device, runtime_result
 
     runtime = cuda_runtime()
     if not view.numel:
-        return int(runtime_result(runtime.cudaGetDevice(), "cudaGetDevice"))
+        return current_device()
     attributes = runtime_result(runtime.cudaPointerGetAttributes(view.ptr), "cudaPointerGetAttributes")
     return int(attributes.device)
 
@@ -84,7 +84,7 @@ def _synchronize(stream: object) -> None:
     """Make the consumer's stream wait for the per-thread default stream, on which functions and plans run by default.
     The legacy default stream (None) waits by itself; -1 means no synchronisation.
     """
-    from baracuda.memory import cuda_runtime, runtime_result
+    from baracuda.memory import cuda_runtime, current_device, runtime_result
 
     if isinstance(stream, int) and stream == -1:
         return

@@ -338,6 +338,23 @@ class _CuPy(Framework):
         return int(self.current_stream().ptr)
 
 
+_MOST_SCALARS = 4096
+_device_scalars: dict[tuple[bytes, ElementKind, int], TensorRef] = {}
+
+
+def _device_scalar(host: Any, dtype: ElementKind) -> TensorRef:
+    """A number on the current device, copied there once: a capture of a graph admits no copy from pageable memory."""
+    key = host.tobytes(), dtype, memory.current_device()
+    found = _device_scalars.get(key)
+    if found is None:
+        if len(_device_scalars) == _MOST_SCALARS:
+            _device_scalars.clear()
+        found = _device_scalars[key] = memory.upload(host, dtype, library=library_for("cuda"))
+    if memory.held is not None:
+        memory.held.append(found)
+    return found
+
+
 class _Views(Framework):
     """TensorRefs, and views of other arrays. `backend` allocates new ones, since a view may not know its device."""
 
@@ -398,7 +415,7 @@ class _Views(Framework):
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         host = super().scalar(value, dtype, like)
-        return memory.upload(host, dtype, library=library_for("cuda")) if self.backend_of(like) == "cuda" else host
+        return host if self.backend_of(like) == "cpu" else _device_scalar(host, dtype)
 
     def zero(self, array: Any) -> None:
         memory.clear(array)
