@@ -41,13 +41,14 @@ FORMATS = {"q4_0": 2, "q4_1": 3, "q8_0": 8, "q4_k": 12, "q6_k": 14}  # GGML's ty
 COPIES = 10
 
 
-def random_tensors(c: Config, form: str) -> dict[str, gguf.Tensor]:
+def random_tensors(c: Config, form: str, library: bk.Library) -> dict[str, gguf.Tensor]:
     """Tensors whose rows are views of one, so that the host needs little memory."""
     of_matrix, of_vector = blocks.format_of(FORMATS[form], form), blocks.format_of(0, "f32")
     assert of_matrix.block is not None
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     values = np.random.default_rng(0).standard_normal(max(c.width, c.hidden, q)).astype(np.float32)
-    row = np.asarray(bk.quantize_blocks(values * 0.02, of_matrix.block)).reshape(-1)
+    blocks_of_row = bk.quantize_blocks(bk.upload(values * 0.02, library=library), of_matrix.block)
+    row = bk.download(blocks_of_row, library=library).reshape(-1)
     matrices = {"token_embd": (c.vocabulary, c.width)}
     vectors = {"output_norm": c.width}
     for layer in range(c.layers):
@@ -146,7 +147,7 @@ def main() -> int:
         sizes = config.from_gguf(file.metadata, tensors["token_embd.weight"].shape[0])
     else:
         sizes = SIZES[args.size]
-        tensors = random_tensors(sizes, args.format)
+        tensors = random_tensors(sizes, args.format, library)
     letters = byte_letters()
     words = Tokenizer([letters[n % 256] + str(n) for n in range(sizes.vocabulary)], [], [], "default")
     counts = [int(count) for count in args.sequences.split()]
