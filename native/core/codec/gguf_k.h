@@ -18,7 +18,7 @@ BK_HD uint32_t twobits4(const uint8_t* bytes, int e) {
 
 struct Q2K : Block256 {
     static constexpr int kBytes = 84, kAlign = 4, kGroup = 16;
-    static constexpr bool kHasOffset = true;
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
     static BK_HD uint32_t codes4(const uint8_t* block, int e) { return twobits4(block + 16, e); }
     static BK_HD Affine affine(const uint8_t* block, int g) {
         const uint8_t packed = block[g];
@@ -63,14 +63,14 @@ BK_HD uint32_t nibbles4_of_64(const uint8_t* bytes, int e) {
 
 struct Q4K : Block256 {
     static constexpr int kBytes = 144, kAlign = 4, kGroup = 32;
-    static constexpr bool kHasOffset = true;
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
     static BK_HD uint32_t codes4(const uint8_t* block, int e) { return nibbles4_of_64(block + 16, e); }
     static BK_HD Affine affine(const uint8_t* block, int g) { return k_affine(block, g); }
 };
 
 struct Q5K : Block256 {
     static constexpr int kBytes = 176, kAlign = 4, kGroup = 32;
-    static constexpr bool kHasOffset = true;
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
     static BK_HD uint32_t codes4(const uint8_t* block, int e) {
         const uint32_t fifth = load4<4>(block + 16 + e % 32) >> (e / 32) & 0x01010101u;
         return nibbles4_of_64(block + 48, e) | fifth << 4;

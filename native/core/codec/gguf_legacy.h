@@ -28,7 +28,7 @@ struct Q40 : Block32 {
 
 struct Q41 : Block32 {
     static constexpr int kBytes = 20, kAlign = 4;
-    static constexpr bool kHasOffset = true;
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
     static BK_HD uint32_t codes4(const uint8_t* block, int e) { return nibbles4_of_32<4>(block + 4, e); }
     static BK_HD Affine affine(const uint8_t* block, int) { return {load_f16(block), load_f16(block + 2)}; }
 };
@@ -45,7 +45,7 @@ struct Q50 : Block32 {
 
 struct Q51 : Block32 {
     static constexpr int kBytes = 24, kAlign = 4;
-    static constexpr bool kHasOffset = true;
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
     static BK_HD uint32_t codes4(const uint8_t* block, int e) {
         return nibbles4_of_32<4>(block + 8, e) | spread_bits<4>(load4<4>(block + 4) >> e);
     }

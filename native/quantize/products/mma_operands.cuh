@@ -13,11 +13,11 @@
 
 namespace bk {
 
-// Whether the codes of a format are from 0 to 127.
+// Whether a format says that its codes are positive.
+template <class Format, class = void>
+constexpr bool kHasPositiveCodes = false;
 template <class Format>
-constexpr bool kHasPositiveCodes =
-    std::is_same_v<Format, codec::Q41> || std::is_same_v<Format, codec::Q51> || std::is_same_v<Format, codec::Q2K> ||
-    std::is_same_v<Format, codec::Q4K> || std::is_same_v<Format, codec::Q5K>;
+constexpr bool kHasPositiveCodes<Format, std::enable_if_t<Format::kHasPositiveCodes>> = true;
 
 // Four signed bytes as bf16 pairs: 128 plus the low seven bits, less 128, or 256 if the sign bit is set.
 template <bool kArePositive = false>
