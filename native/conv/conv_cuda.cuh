@@ -9,6 +9,7 @@
 #include "conv/depthwise/depthwise_filter.cuh"
 #include "conv/depthwise/depthwise_sums.cuh"
 #include "conv/epilogue.h"
+#include "conv/narrow/narrow_filter.cuh"
 #include "conv/narrow/narrow_sums.cuh"
 #include "conv/pointwise_wgmma.cuh"
 #include "conv/sm90/conv_wgmma.h"
@@ -85,6 +86,8 @@ Status conv_backward_filter(const Launch& launch, const ConvShape& s, const matm
     if (beta != 0) epilogue.c = dw;
     if (is_direct(s)) return depthwise_filter<direct_t<T>>(launch, s, x, dy, direct_epilogue(epilogue, dw, s.w.outer));
     bool is_done = false;
+    BK_TRY(filter_by_narrow<T>(launch, s, x, dy, dw, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     BK_TRY(multiply_planes<T>(launch, s, ConvDirection::kBackwardFilter, x, dy, dw, epilogue, &is_done));
     if (is_done) return Status::kOk;
     BK_TRY(conv_by_wgmma<T>(launch, s, ConvDirection::kBackwardFilter, x, dy, dw, epilogue, &is_done));
@@ -100,6 +103,9 @@ size_t conv_workspace(const ConvShape& s, ConvDirection direction) {
             direction == ConvDirection::kForward ? has_depthwise_sums(forward_sums(s)) : has_depthwise_phases(s);
         if (has_kernel) return 0;
     }
+    if (direction == ConvDirection::kBackwardFilter)
+        if (const NarrowFilterPlan plan = narrow_filter_plan<T>(s); plan.shape.is_valid())
+            return NarrowFilterSpace::of(plan, nullptr).bytes;
     if (const NarrowPlan plan = narrow_plan<T>(s, direction); plan.shape.is_valid()) return narrow_workspace<T>(plan);
     if (const Matmul<T> planes = planes_gemm<T>(s, direction, nullptr, nullptr); planes.m > 0)
         return planes_workspace(s, direction, planes);
