@@ -25,7 +25,7 @@ namespace bk {
 constexpr int kFilterRows = 2, kFilterRowThreads = 256, kFilterRowWarps = kFilterRowThreads / 32, kFilterPixel = 128;
 constexpr unsigned kFilterRowShared = 96 << 10;  // bytes of a block, so that two are on an SM
 
-// Rows and columns of a warp's taps. With kSlides windows are as far apart as taps: those of a row are shifted in registers.
+// Rows and columns of a warp's taps. With kSlides steps and dilation are 1: windows are shifted in registers.
 template <int kRows_, int kColumns_, bool kSlides_>
 struct FilterTile {
     static constexpr int kRows = kRows_, kColumns = kColumns_;
@@ -95,8 +95,9 @@ __global__ void __launch_bounds__(kFilterRowThreads, 2) depthwise_filter_rows_ke
     const int tile = static_cast<int>(block % s.tiles);
     const int64_t slice = block / s.tiles, first_channel = chunk * kChannels, left = s.channels - first_channel;
     const int first_q = tile * s.width, step_y = static_cast<int>(s.down.step), step_x = static_cast<int>(s.across.step),
-              dilation_y = static_cast<int>(s.down.dilation), dilation_x = static_cast<int>(s.across.dilation),
-              height = static_cast<int>(s.down.out), out = static_cast<int>(s.across.out);
+              dilation_y = static_cast<int>(s.down.dilation),
+              dilation_x = Tile::kSlides ? 1 : static_cast<int>(s.across.dilation), height = static_cast<int>(s.down.out),
+              out = static_cast<int>(s.across.out);
     const int width = s.width < out - first_q ? s.width : out - first_q;
 
     // This warp's part: rows of the filter, the row of a pair, a segment of it.
@@ -164,27 +165,33 @@ __global__ void __launch_bounds__(kFilterRowThreads, 2) depthwise_filter_rows_ke
 #pragma unroll
                 for (int c = 0; c < kColumns - 1; ++c) read(c, (begin_q + c) * dilation_x);
             }
-            for (int q = begin_q; q < end_q; q += kColumns) {
+            const auto add = [&](int u, int q) {
+                if (slides) {
+                    read((u + kColumns - 1) % kColumns, (q + kColumns - 1) * dilation_x);
+                } else {
 #pragma unroll
-                for (int u = 0; u < kColumns; ++u) {
-                    if (q + u >= end_q) break;
-                    if (slides) {
-                        read((u + kColumns - 1) % kColumns, (q + u + kColumns - 1) * dilation_x);
-                    } else {
-#pragma unroll
-                        for (int c = 0; c < kColumns; ++c) read((u + c) % kColumns, (q + u) * step_x + c * dilation_x);
-                    }
-                    const auto gradient = load<kLanes>(reinterpret_cast<const T*>(dy + (q + u) * kFilterPixel));
-#pragma unroll
-                    for (int v = 0; v < kLanes; ++v) {
-                        const float factor = static_cast<float>(widen_lane(gradient, v));
-#pragma unroll
-                        for (int i = 0; i < kRows; ++i)
-#pragma unroll
-                            for (int c = 0; c < kColumns; ++c)
-                                sums[i][c][v] = math::fma(inside[i][(u + c) % kColumns][v], factor, sums[i][c][v]);
-                    }
+                    for (int c = 0; c < kColumns; ++c) read((u + c) % kColumns, q * step_x + c * dilation_x);
                 }
+                const auto gradient = load<kLanes>(reinterpret_cast<const T*>(dy + q * kFilterPixel));
+#pragma unroll
+                for (int v = 0; v < kLanes; ++v) {
+                    const float factor = static_cast<float>(widen_lane(gradient, v));
+#pragma unroll
+                    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                        for (int c = 0; c < kColumns; ++c)
+                            sums[i][c][v] = math::fma(inside[i][(u + c) % kColumns][v], factor, sums[i][c][v]);
+                }
+            };
+            int q = begin_q;
+            for (; q + kColumns <= end_q; q += kColumns) {
+#pragma unroll
+                for (int u = 0; u < kColumns; ++u) add(u, q + u);
+            }
+#pragma unroll
+            for (int u = 0; u < kColumns - 1; ++u) {
+                if (q + u >= end_q) break;
+                add(u, q + u);
             }
         }
         __syncthreads();  // all have read the rows that the next copies replace
@@ -253,7 +260,7 @@ FilterRowsShape filter_rows_shape(const ConvShape& s) {
     for (const ConvAxis* a : {&down, &across})
         if (a->in + a->pad + a->step + a->dilation > kMostReach) return p;
     const bool is_square = across.taps <= SquareFilterTile::kColumns;
-    if (!is_square && across.step != across.dilation) return p;
+    if (!is_square && (across.step != 1 || across.dilation != 1)) return p;
     const int rows = is_square ? SquareFilterTile::kRows : FlatFilterTile::kRows,
               columns = is_square ? SquareFilterTile::kColumns : FlatFilterTile::kColumns;
     const int64_t groups = ceil_div<int64_t>(down.taps, rows);

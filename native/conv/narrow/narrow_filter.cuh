@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_filter_kernel(const 
 
 // Tiles that take the least time, by the loads and steps of a tile; false if none fit shared memory.
 inline bool choose_narrow_filter_tiles(NarrowFilterShape* p, int taps_reach_x) {
-    constexpr double kVectorTime = 0.4, kStepTime = 40;  // cycles of a loaded vector, and of 16 pixels
+    constexpr double kCopyTime = 0.4, kElementsTime = 3, kStepTime = 40;  // cycles of a vector, and of 16 pixels
     const int out_y = static_cast<int>(p->down.out), out_x = static_cast<int>(p->across.out);
     double best = 0;
     for (int x = 1; x <= std::min(out_x, kNarrowRows); ++x) {
@@ -227,8 +227,9 @@ inline bool choose_narrow_filter_tiles(NarrowFilterShape* p, int taps_reach_x) {
                       windows = reach_y * reach_x * p->pixel_bytes, dy = int64_t{x} * y * kNarrowDyPitch,
                       bytes = windows + dy + kVectorBytes;
         if (bytes > kFilterRowShared) continue;
-        const double time = static_cast<double>(tiles_x) * tiles_y *
-                            (static_cast<double>((windows + dy) / kVectorBytes) * kVectorTime + (x * y + 15) / 16 * kStepTime);
+        const double of_x = static_cast<double>(windows / kVectorBytes) * (p->is_grouped ? kCopyTime : kElementsTime),
+                     of_dy = static_cast<double>(dy / kVectorBytes) * kCopyTime;
+        const double time = static_cast<double>(tiles_x) * tiles_y * (of_x + of_dy + (x * y + 15) / 16 * kStepTime);
         if (best != 0 && time >= best) continue;
         best = time;
         p->rows[0] = y;

@@ -340,7 +340,7 @@ Status conv_by_narrow(const Launch& launch, const ConvShape& s, ConvDirection di
         grid.shared = p.s.tile_bytes + p.s.weight_bytes + kNarrowFixed;
         // As many blocks as are resident.
         const int64_t resident = std::max<int64_t>(max_shared_bytes(device_arch()) / (grid.shared + (1 << 10)), 1);
-        constexpr int64_t kMostResident = 4;
+        constexpr int64_t kMostResident = 2;  // by registers
         const int64_t blocks = std::min(p.count, device_sms() * std::min(resident, kMostResident));
         grid.blocks = dim3(static_cast<unsigned>(blocks));
         grid.threads = dim3(kNarrowThreads);
