@@ -109,24 +109,24 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_filter_kernel(const 
     const int64_t item_group = block % s.item_groups, slice = block / s.item_groups;
     const int part = warp / s.items;
     const int64_t item = item_group * s.items + warp % s.items;
-    const int line_bytes = s.reach[1] * s.pixel_bytes, taps = static_cast<int>(s.across.taps),
-              lines = static_cast<int>(s.down.taps), dilation_y = static_cast<int>(s.down.dilation),
+    const int row_bytes = s.reach[1] * s.pixel_bytes, taps = static_cast<int>(s.across.taps),
+              tap_rows = static_cast<int>(s.down.taps), dilation_y = static_cast<int>(s.down.dilation),
               dilation_x = static_cast<int>(s.across.dilation);
     // Few channels: the row of taps, and its first vector of columns.
-    const int quads = (s.columns + 3) / 4, line = static_cast<int>(item) / quads, first = static_cast<int>(item) % quads * 4;
-    const bool is_active = part < s.parts && (kIsGrouped || line < lines);
+    const int quads = (s.columns + 3) / 4, tap_row = static_cast<int>(item) / quads, first = static_cast<int>(item) % quads * 4;
+    const bool is_active = part < s.parts && (kIsGrouped || tap_row < tap_rows);
 
     int offsets[kPairs];
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
         if constexpr (kIsGrouped) {
-            const int tap = i < lines * taps ? i : 0;
-            offsets[i] = tap / taps * dilation_y * line_bytes + tap % taps * dilation_x * s.pixel_bytes +
+            const int tap = i < tap_rows * taps ? i : 0;
+            offsets[i] = tap / taps * dilation_y * row_bytes + tap % taps * dilation_x * s.pixel_bytes +
                          (static_cast<int>(item) * 2 + lane / 16) * kVectorBytes;
         } else {
             const int own = first + 2 * i + lane / 16, column = own < s.columns ? own : 0;
             offsets[i] =
-                line * dilation_y * line_bytes + column * (s.pixel_bytes == kVectorBytes ? dilation_x : 1) * kVectorBytes;
+                tap_row * dilation_y * row_bytes + column * (s.pixel_bytes == kVectorBytes ? dilation_x : 1) * kVectorBytes;
         }
     }
     const int a_offset = (kIsGrouped ? static_cast<int>(item) * 2 : 0) * kVectorBytes + lane / 8 % 2 * kVectorBytes;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_filter_kernel(const 
                                   of_a < pixels ? dy_tile + of_a * kNarrowDyPitch + a_offset + i * 2 * kVectorBytes : zeros);
             const bool is_there = of_b < pixels;
             const DivMod<uint32_t> at = p.row(static_cast<uint32_t>(of_b));
-            const char* const window = x_tile + static_cast<int>(at.quotient) * step_y * line_bytes +
+            const char* const window = x_tile + static_cast<int>(at.quotient) * step_y * row_bytes +
                                        static_cast<int>(at.remainder) * step_x * s.pixel_bytes;
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
@@ -192,14 +192,14 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_filter_kernel(const 
             for (int v = 0; v < 4; ++v) {
                 const int row = lane / 4 + v / 2 * 8, column = lane % 4 * 2 + v % 2;
                 const int64_t k = unit * kNarrowDyChannels + (kIsGrouped ? item * 16 : r * 16) + row;
-                int c = 0, tap_y = line, tap_x = 0;
+                int c = 0, tap_y = tap_row, tap_x = 0;
                 bool is_there = k < s.c_out;
                 if constexpr (kIsGrouped) {
                     const int own = j % 2 * 8 + column;
                     c = own % s.group;
                     tap_y = j / 2 / taps;
                     tap_x = j / 2 % taps;
-                    is_there = is_there && own / s.group == row / s.group && tap_y < lines;
+                    is_there = is_there && own / s.group == row / s.group && tap_y < tap_rows;
                 } else {
                     const int lanes = s.pixel_bytes / static_cast<int>(sizeof(T));
                     c = column % lanes;

@@ -2,7 +2,8 @@
 // Sums over taps with few columns: a convolution, or the gradient of its data, whose groups have few results a position.
 //
 // The gradient of data with steps computes all phases of a position at once, as columns: every phase reads the same window,
-// and taps that do not reach one have weights of 0. So 3 channels with steps of 2 by 2 fill 12 columns of 16.
+// and taps that do not reach one have weights of 0. So 3 channels with steps of 2 by 2 fill 12 columns of 16. What is not
+// finite in a window makes NaN of the phases that no tap of it reaches, too: results less than a step further off.
 #pragma once
 
 #include <algorithm>
@@ -156,13 +157,24 @@ inline void set_narrow_columns(NarrowShape* p, int columns) {
 
 // Whether pairs of columns are adjacent in memory and begin at even elements.
 inline bool has_narrow_pairs(const NarrowShape& p) {
-    bool in_pairs = p.run % 2 == 0 && p.columns % 2 == 0 && p.result_n % 2 == 0 && p.outputs * p.result_c % 2 == 0;
+    bool in_pairs =
+        p.run % 2 == 0 && p.columns % 2 == 0 && p.result_n % 2 == 0 && (p.groups == 1 || p.outputs * p.result_c % 2 == 0);
     for (const NarrowAxis& a : p.axis) in_pairs = in_pairs && (a.positions == 1 || a.phases * a.result_stride % 2 == 0);
     for (int j = 0; in_pairs && j < p.columns; j += 2) {
         const auto at = [&p](int column) { return p.column[column].offset + p.column[column].channel * p.result_c; };
         in_pairs = at(j) % 2 == 0 && at(j + 1) == at(j) + 1;
     }
     return in_pairs;
+}
+
+// Whether columns are adjacent channels, and 32 bits count the results of an image.
+inline bool has_narrow_rows(const NarrowShape& p) {
+    int64_t reach = 0;
+    for (const NarrowAxis& a : p.axis) {
+        if (a.phases > 1 || a.result_stride > INT32_MAX) return false;
+        reach += (a.results - 1) * a.result_stride;
+    }
+    return p.result_c == 1 && reach <= INT32_MAX && has_narrow_pairs(p);
 }
 
 // The forward convolution or the gradient of data as such sums of 16-bit elements, whose source has adjacent channels; not

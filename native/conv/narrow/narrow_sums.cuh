@@ -32,6 +32,7 @@ struct NarrowConv {
     FastDiv<uint32_t> tile_vectors, reach, row, run;
     int64_t tiles, count;      // of a unit; of all
     bool is_simple, in_pairs;  // alpha is the whole epilogue; columns are stored in pairs
+    bool in_rows;              // from registers, since columns are adjacent channels
 };
 
 // A tile of positions: those of depth `depth` from (y, x) on, of one image.
@@ -109,22 +110,22 @@ BK_DEVICE void add_narrow_tile(float (&sums)[2][2][4], const NarrowShape& s, con
                                const char* zeros, int lane) {
     const int depth = s.depth(), down = s.axis[1].taps, across = s.axis[2].taps, vectors = s.vectors;
     const int next = s.axis[2].tap_step * s.pitch(),
-              next_line = s.axis[1].tap_step * s.reach[1] * s.pitch() - across * next;  // behind the last tap of a line
-    int vector = lane / 16, tap = 0, line = 0, at = 0;
+              next_row = s.axis[1].tap_step * s.reach[1] * s.pitch() - across * next;  // behind the last tap of a row
+    int vector = lane / 16, tap = 0, tap_row = 0, at = 0;
     const auto carry = [&] {
         if (vector < vectors) return;
         vector -= vectors;
         at += next;
         if (++tap < across) return;
         tap = 0;
-        ++line;
-        at += next_line;
+        ++tap_row;
+        at += next_row;
     };
     carry();
     const char* own_weights = weights + ((lane / 8 % 2) * kNarrowColumns + lane % 8 + lane / 16 * 8) * kVectorBytes;
     for (int k = 0; k < depth; k += 2) {
         const int offset = at + vector * kVectorBytes;
-        const bool is_there = line < down;
+        const bool is_there = tap_row < down;
         uint32_t a[2][4], b[4];
 #pragma unroll
         for (int i = 0; i < 2; ++i) ldmatrix_x4(a[i], is_there ? rows[i] + offset : zeros);
@@ -192,6 +193,42 @@ BK_DEVICE void store_narrow_rows(const NarrowConv<T>& p, float* staging, const N
         }
 }
 
+// Offsets in their image of a lane's rows: those of its fragments of results, or -1.
+BK_DEVICE void locate_narrow_rows(int (&offset)[2][2], const NarrowShape& s, const FastDiv<uint32_t>& of_row,
+                                  const NarrowTile& tile, int first_row, int lane) {
+    const NarrowAxis &deep = s.axis[0], &down = s.axis[1], &across = s.axis[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const DivMod<uint32_t> at = of_row(static_cast<uint32_t>(first_row + 16 * i + 8 * half + lane / 4));
+            const int y = tile.y + static_cast<int>(at.quotient), x = tile.x + static_cast<int>(at.remainder);
+            const bool is_there = static_cast<int>(at.quotient) < s.rows[0] && y < down.positions && x < across.positions;
+            offset[i][half] = is_there
+                                  ? tile.depth * static_cast<int>(deep.result_stride) +
+                                        y * static_cast<int>(down.result_stride) + x * static_cast<int>(across.result_stride)
+                                  : -1;
+        }
+}
+
+// Stores fragments of results: pairs of adjacent channels from `to` on.
+template <class T>
+BK_DEVICE void store_narrow_fragments(T* to, const NarrowConv<T>& p, const float (&sums)[2][2][4], const int (&offset)[2][2],
+                                      int lane) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const int column = 8 * j + lane % 4 * 2;
+                if (offset[i][half] < 0 || column >= p.s.columns) continue;
+                const float (&own)[4] = sums[i][j];
+                store(to + offset[i][half] + column, Vec<T, 2>{{Epilogue<T>::stored(p.e.alpha * own[2 * half]),
+                                                                Epilogue<T>::stored(p.e.alpha * own[2 * half + 1])}});
+            }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_kernel(const __grid_constant__ NarrowConv<T> p) {
     BK_LAUNCH_SHARED(uint4, shared_words);
@@ -233,6 +270,8 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_kernel(const __grid_
         tile.depth = next(s.axis[0].positions);
         tile.image = rest;
         float sums[2][2][4] = {};
+        int offsets[2][2];
+        if (p.in_rows) locate_narrow_rows(offsets, s, p.row, tile, first_row, lane);
         for (int tap = 0; tap < s.axis[0].taps; ++tap)
             for (int chunk = 0; chunk < s.chunks; ++chunk) {
                 __syncthreads();  // all have read the tile before, and its weights
@@ -251,12 +290,16 @@ __global__ void __launch_bounds__(kNarrowThreads, 2) narrow_kernel(const __grid_
                                        zeros, lane);
                     if (!is_last) continue;
                     const int64_t group = tile.unit * s.passes + pass;
+                    if (p.in_rows) {
+                        if (group < s.groups)
+                            store_narrow_fragments(p.e.d + tile.image * s.result_n + group * s.outputs, p, sums, offsets, lane);
+                    } else {
 #pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        store_narrow_rows(p, staging, columns, sums[i], tile, group, first_row + 16 * i, lane);
-#pragma unroll
-                        for (int v = 0; v < 8; ++v) sums[i][v / 4][v % 4] = 0;
+                        for (int i = 0; i < 2; ++i)
+                            store_narrow_rows(p, staging, columns, sums[i], tile, group, first_row + 16 * i, lane);
                     }
+#pragma unroll
+                    for (int v = 0; v < 16; ++v) sums[v / 8][v / 4 % 2][v % 4] = 0;
                 }
             }
     }
@@ -330,6 +373,7 @@ Status conv_by_narrow(const Launch& launch, const ConvShape& s, ConvDirection di
         p.e.row_bias = given.bias;
         p.is_simple = !p.e.has_c() && p.e.row_bias == nullptr && p.e.z == nullptr && given.activation == Activation::kNone;
         p.in_pairs = p.is_simple && has_narrow_pairs(p.s) && is_aligned(result, 2 * sizeof(T));
+        p.in_rows = p.in_pairs && has_narrow_rows(p.s);
         p.tile_vectors = FastDiv<uint32_t>(p.s.tile_vectors());
         p.reach = FastDiv<uint32_t>(p.s.reach[1]);
         p.row = FastDiv<uint32_t>(p.s.rows[1]);
@@ -338,7 +382,7 @@ Status conv_by_narrow(const Launch& launch, const ConvShape& s, ConvDirection di
         p.count = p.tiles * p.s.units();
         Grid grid;
         grid.shared = p.s.tile_bytes + p.s.weight_bytes + kNarrowFixed;
-        // As many blocks as are resident.
+        // Blocks are those that are resident at once.
         const int64_t resident = std::max<int64_t>(max_shared_bytes(device_arch()) / (grid.shared + (1 << 10)), 1);
         constexpr int64_t kMostResident = 2;  // by registers
         const int64_t blocks = std::min(p.count, device_sms() * std::min(resident, kMostResident));
