@@ -129,6 +129,12 @@ def test_depthwise_filter_gradient(rng, case, dtype):
     check_filter_gradient(rng, DEPTHWISE[case], ALL_DTYPES[dtype], True)
 
 
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+def test_filter_gradient_of_planes(rng, dtype):
+    check_filter_gradient(rng, (9, 20, 33, (15, 14), (3, 2), 1, 1, 1, 1), ALL_DTYPES[dtype], False)
+    check_filter_gradient(rng, (2, 72, 80, (24, 30), (1, 1), 1, 0, 1, 1), ALL_DTYPES[dtype], False)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_infinities(rng, dtype):
     """An infinity reaches the results whose windows have it, and no other; zeros beside it make no NaN."""

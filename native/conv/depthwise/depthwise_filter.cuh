@@ -188,7 +188,7 @@ template <class T>
 size_t depthwise_filter_workspace(const ConvShape& s) {
     size_t most = 0;
     if (depthwise_filter_lanes<T>(s, nullptr, nullptr) > 1)
-        if (const FilterRowsShape rows = filter_rows_shape<T>(s); rows.is_valid()) most = filter_rows_workspace(rows);
+        if (const FilterRowsShape rows = filter_rows_shape(s, sizeof(T)); rows.is_valid()) most = filter_rows_workspace(rows);
     for (const int lanes : {depthwise_filter_lanes<T>(s, nullptr, nullptr), 1}) {
         Carver carver;
         carve_partials<T>(&carver, s.c_out, s.taps(), 1, depthwise_filter_slices(plan_depthwise_filter<T>(s, lanes)));
@@ -202,7 +202,7 @@ Status depthwise_filter(const Launch& launch, const ConvShape& s, const T* x, co
     constexpr int kLanes = kVectorLanes<T>;
     const int lanes = depthwise_filter_lanes(s, x, dy);
     if (lanes > 1 && workspace_holds(launch, depthwise_filter_workspace<T>(s)))
-        if (const FilterRowsShape rows = filter_rows_shape<T>(s); rows.is_valid())
+        if (const FilterRowsShape rows = filter_rows_shape(s, sizeof(T)); rows.is_valid())
             return filter_rows(launch, s, rows, x, dy, e);
     DepthwiseFilter<T> p = plan_depthwise_filter<T>(s, lanes);
     p.x = x;

@@ -23,6 +23,7 @@
 namespace bk {
 
 constexpr int kFilterRows = 2, kFilterRowThreads = 256, kFilterRowWarps = kFilterRowThreads / 32, kFilterPixel = 128;
+constexpr int kFilterMostSize = 4;               // bytes of an element
 constexpr unsigned kFilterRowShared = 96 << 10;  // bytes of a block, so that two are on an SM
 
 // Rows and columns of a warp's taps. With kSlides steps and dilation are 1: windows are shifted in registers.
@@ -35,7 +36,7 @@ using FlatFilterTile = FilterTile<2, 7, true>;
 using SquareFilterTile = FilterTile<3, 3, false>;
 
 template <class T>
-constexpr bool kHasFilterRows = sizeof(T) <= 4;
+constexpr bool kHasFilterRows = sizeof(T) <= kFilterMostSize;
 
 // Channels of a staged tap, padded: adjacent threads add adjacent taps.
 template <class T>
@@ -246,9 +247,8 @@ __global__ void __launch_bounds__(kFilterSumColumns* kFilterSumParts)
 // --- host ------------------------------------------------------------------------------------------------------------
 
 // The shape of a gradient whose operands have adjacent channels and aligned vectors; not valid where the kernel does not
-// serve or suit it.
-template <class T>
-FilterRowsShape filter_rows_shape(const ConvShape& s) {
+// serve or suit it. `size` is that of an element.
+inline FilterRowsShape filter_rows_shape(const ConvShape& s, int size) {
     FilterRowsShape p;
     const ConvAxis &deep = s.axis[0], &down = s.axis[1], &across = s.axis[2];
     constexpr int64_t kMostReach = 1 << 16, kLeastPairs = 64;
@@ -256,7 +256,7 @@ FilterRowsShape filter_rows_shape(const ConvShape& s) {
     const bool is_flat =
         deep.taps == 1 && deep.step == 1 && deep.pad == 0 && deep.in == deep.out &&
         (deep.out == 1 || s.batch == 1 || (s.x.outer == deep.in * s.x.axis[0] && s.y.outer == deep.out * s.y.axis[0]));
-    if (!kHasFilterRows<T> || !is_flat || down.taps < 2 || across.taps > FlatFilterTile::kColumns) return p;
+    if (size > kFilterMostSize || !is_flat || down.taps < 2 || across.taps > FlatFilterTile::kColumns) return p;
     for (const ConvAxis* a : {&down, &across})
         if (a->in + a->pad + a->step + a->dilation > kMostReach) return p;
     const bool is_square = across.taps <= SquareFilterTile::kColumns;
@@ -272,15 +272,15 @@ FilterRowsShape filter_rows_shape(const ConvShape& s) {
     p.images = s.batch * deep.out;
     p.pairs = ceil_div<int64_t>(down.out, kFilterRows);
     p.channels = s.c_out;
-    constexpr int64_t kChannels = kFilterPixel / static_cast<int64_t>(sizeof(T));
-    p.chunks = ceil_div(p.channels, kChannels);
+    const int64_t kept = kFilterPixel / size;
+    p.chunks = ceil_div(p.channels, kept);
     if (p.images * p.pairs < kLeastPairs) return p;
     const int64_t window = (kFilterRows - 1) * down.step + (down.taps - 1) * down.dilation + 1,
                   ring = window + kFilterRows * down.step;
     for (int64_t tiles = 1; tiles <= across.out; ++tiles) {
         const int64_t width = ceil_div(across.out, tiles),
                       reach = (width - 1) * across.step + (columns - 1) * across.dilation + 1;
-        const int64_t sums = kFilterRowWarps * rows * columns * kFilterSumPitch<T> * static_cast<int64_t>(sizeof(float));
+        const int64_t sums = kFilterRowWarps * rows * columns * (kept + 1) * static_cast<int64_t>(sizeof(float));
         const int64_t bytes = std::max((ring * reach + 2 * kFilterRows * width) * kFilterPixel, sums);
         if (ceil_div(across.out, width) != tiles || bytes > kFilterRowShared) continue;
         constexpr int64_t kLeastWidth = 8;
