@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions whose channels are planes, as the GEMM that they are for Hopper's kernels, of which plain loops take the place.
+// Convolutions whose channels are planes: the GEMM that Hopper's kernels get, computed by plain loops.
 #define BK_FIBER_CLUSTERS  // sm_90
 #define BK_HAS_SM90a 1
 
