@@ -84,7 +84,7 @@ def _synchronize(stream: object) -> None:
     """Make the consumer's stream wait for the per-thread default stream, on which functions and plans run by default.
     The legacy default stream (None) waits by itself; -1 means no synchronisation.
     """
-    from baracuda.memory import cuda_runtime, current_device, runtime_result
+    from baracuda.memory import cuda_runtime, runtime_result
 
     if isinstance(stream, int) and stream == -1:
         return
