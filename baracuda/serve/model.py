@@ -150,6 +150,8 @@ class Model:
         bk.upload(values, out=self._inputs[: len(values)], library=self.library)
         starts = np.cumsum([0, *map(len, fields.values())]).tolist()
         views = {name: self._inputs[at : at + len(field)] for (name, field), at in zip(fields.items(), starts)}
+        if max(lengths) == 1 and not self.batch_invariant:  # attention to a query each has a kernel of its own
+            del views["q_offsets"]
         return _Batch(**views, page_ids=self._inputs[self._most_numbers :])
 
     def _forward(self, batch: _Batch) -> bk.TensorRef | None:
@@ -210,7 +212,7 @@ class _Batch:
     positions: bk.TensorRef
     owners: bk.TensorRef  # the sequence of each token
     wanted: bk.TensorRef  # tokens whose logits are wanted
-    q_offsets: bk.TensorRef
     page_offsets: bk.TensorRef
     last_page_len: bk.TensorRef
     page_ids: bk.TensorRef
+    q_offsets: bk.TensorRef | None = None  # none: a token of each sequence
