@@ -285,7 +285,9 @@ class NcclEngine:
             if status != _NOT_READY:
                 raise self._abort(NcclError(f"cudaStreamQuery: status {status}"))
             number = ctypes.c_int()
-            self.api.call("ncclCommGetAsyncError", self.handle, ctypes.byref(number))
+            with self._abort_lock:  # the handle is gone after an abort
+                if self.error is None:
+                    self.api.call("ncclCommGetAsyncError", self.handle, ctypes.byref(number))
             if number.value not in (0, 7):
                 raise self._abort(self._reason() or NcclError(f"NCCL: {self.api.text(number.value)}"))
             if time.monotonic() > end:
@@ -296,9 +298,7 @@ class NcclEngine:
 
     def _reason(self) -> DistributedError | None:
         """The error of another rank."""
-        if isinstance(self.control, SegmentControl) and (text := self.control.segment.trouble()):
-            return RankFailedError(text)
-        return None
+        return self.control.segment.trouble() if isinstance(self.control, SegmentControl) else None
 
     def _watch(self) -> None:
         memory.runtime_result(memory.cuda_runtime().cudaSetDevice(self._device), "cudaSetDevice")
@@ -355,9 +355,9 @@ def _within(call: Callable[[], None], timeout: float, what: str, control: Contro
     end = time.monotonic() + timeout
     while thread.is_alive():
         thread.join(_LOOK)
-        text = control.segment.trouble() if isinstance(control, SegmentControl) and thread.is_alive() else ""
-        if text:
-            raise RankFailedError(f"{what}: {text}")
+        reason = control.segment.trouble() if isinstance(control, SegmentControl) and thread.is_alive() else None
+        if reason is not None:
+            raise RankFailedError(f"{what}: {reason.text}", reason.ranks)
         if time.monotonic() > end:
             error = RankTimeoutError(f"{what} was not done within {timeout:g} s")
             raise error if control is None else control.fail(error)
