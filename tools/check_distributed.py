@@ -32,6 +32,7 @@ import numpy as np
 import baracuda as bk
 from baracuda.distributed.communicator import Communicator
 from baracuda.distributed.engines.reductions import reduce_parts
+from baracuda.dtypes import bf16_from_f32
 
 CHECKS: dict[str, Callable[[Communicator], None]] = {}
 FAULTS: dict[str, Callable[[Communicator], None]] = {}
@@ -100,10 +101,9 @@ def small_sums(comm):
     set_shots = shots_of(comm)
     for dtype in (bk.f32, bk.bf16, bk.f16, bk.f64):
         for count in (1, 2, 3, 513, 4096, 65_537, 100_003):
-            each = [bk.upload(numbers(rank, count), dtype, library=cpu()) for rank in range(comm.size)]
+            parts = [stored(numbers(rank, count), dtype) for rank in range(comm.size)]
             x = device(numbers(comm.rank, count), dtype)
             for op in ("sum", "avg", "max", "min", "prod"):
-                parts = [raw(view) for view in each]
                 want = reduce_parts(parts, op, dtype).view(np.uint8)
                 for shots in ("", "one-shot", "two-shot") if op == "sum" else ("",):
                     set_shots(shots)
@@ -193,14 +193,13 @@ def shots_of(comm):
 
 def raw(x):
     """The bytes of an array, after all work on it."""
-    if x.device == "cuda":
-        bk.synchronize()
-    return np.ascontiguousarray(bk.download(x.view(bk.u8), library=cpu() if x.device == "cpu" else None))
+    return bk.download(x.view(bk.u8))
 
 
-@functools.cache
-def cpu():
-    return bk.load(backend="cpu")
+def stored(x, dtype):
+    """The bytes of numbers as the dtype has them."""
+    cells = bf16_from_f32(x.astype(np.float32)) if dtype is bk.bf16 else x.astype(dtype.numpy_dtype)
+    return cells.view(np.uint8)
 
 
 @check

@@ -30,9 +30,9 @@ namespace bk::peers {
 
 constexpr int kMostRanks = 8;
 constexpr int kBlocks = 128, kThreads = 256;  // an SM holds two of these blocks, and an A100 has 108 SMs
-constexpr int kItemBytes = 8;                // data of a packet
-constexpr int kHeader = 1024;                // bytes
-constexpr int kInFlight = 4;                 // items that a thread loads before it sends them
+constexpr int kItemBytes = 8;                 // data of a packet
+constexpr int kHeader = 1024;                 // bytes
+constexpr int kInFlight = 4;                  // items that a thread loads before it sends them
 constexpr int kSum = 0, kProduct = 1, kMaximum = 2, kMinimum = 3, kMean = 4;
 
 // Items of a thread by rounds, 2^shift: 16 MiB of packets for 2, 4 and 8 ranks.
@@ -200,14 +200,10 @@ private:
 
     BK_HD C combine(C a, C b) const {
         switch (call_.op) {
-            case kProduct:
-                return a * b;
-            case kMaximum:
-                return a != a || a > b ? a : b;
-            case kMinimum:
-                return a != a || a < b ? a : b;
-            default:
-                return a + b;
+            case kProduct: return a * b;
+            case kMaximum: return a != a || a > b ? a : b;
+            case kMinimum: return a != a || a < b ? a : b;
+            default: return a + b;
         }
     }
 };

@@ -95,8 +95,7 @@ def device(x, dtype, library):
 
 
 def reduced(arrays, op, dtype):
-    """The reduction in the order of the ranks, rounded once: in f64, of which every step is rounded to f32 but for f64.
-    """
+    """The reduction in the order of the ranks: in f64, rounded to f32 after each step but for f64, and then once."""
     step = np.float64 if dtype == "f64" else np.float32
     wide = [np.asarray(f32_from_bf16(x) if dtype == "bf16" else x, np.float64) for x in arrays]
     ufunc = {"sum": np.add, "avg": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[op]
@@ -163,7 +162,8 @@ def test_sizes_of_messages(library):
 
 def test_nan_and_infinities(library):
     group = Group(library, 3)
-    x = [np.array(each, np.float32) for each in ([np.nan, 1, np.inf, -0.0], [1, np.nan, -np.inf, -0.0], [2, 2, 1, -0.0])]
+    numbers = [[np.nan, 1, np.inf, -0.0], [1, np.nan, -np.inf, -0.0], [2, 2, 1, -0.0]]
+    x = [np.array(each, np.float32) for each in numbers]
     for op, want in {"max": [np.nan, np.nan, np.inf, -0.0], "sum": [np.nan, np.nan, np.nan, -0.0]}.items():
         for found in group.run([device(each, "f32", library) for each in x], op):
             np.testing.assert_array_equal(found, np.array(want, np.float32))
@@ -241,7 +241,9 @@ def test_graphs(library):
 def test_refusals(library, status, text, changes):
     group, x = Group(library, 2), bk.zeros(4, library=library)
     null = library.ffi.NULL
-    found, message = group.call(0, x, x, changes={key: null if value is None else value for key, value in changes.items()})
+    found, message = group.call(
+        0, x, x, changes={key: null if value is None else value for key, value in changes.items()}
+    )
     assert found == status
     assert re.search(text, message)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of CUDA's runtime that baracuda.distributed.engines.peers makes, on memory that processes of the CPU share."""
+"""The calls of CUDA's runtime that baracuda.distributed.engines.nccl and peers make, on memory that processes share."""
 
 import ctypes
 import mmap
@@ -56,4 +56,5 @@ RUNTIME = types.SimpleNamespace(
     cudaDeviceGetPCIBusId=lambda length, device: (0, (LINKS["bus"] or f"0:{os.getpid()}").encode() + b"\0\0"),
     cudaDeviceGetByPCIBusId=lambda bus: (0, 1), cudaDeviceCanAccessPeer=lambda own, other: (0, LINKS["access"]),
     cudaStreamGetCaptureInfo=lambda stream: (0, 0, 0, None, None, None, 0), cudaGetDevice=lambda: (0, 0),
+    cudaSetDevice=lambda device: (0,),
 )  # fmt: skip

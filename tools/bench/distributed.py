@@ -11,9 +11,9 @@ GPUs' memory, in one and in two shots, by NCCL, and the factor between NCCL and 
 eagerly, which the host's time bounds.
 
 A time is the median over trials of the slowest rank's mean over calls; on GPUs the calls are timed by events, behind
-calls by which the ranks have met, eagerly and as a replayed graph of 20 calls. Bus bandwidth is that of nccl-tests: bytes
-/ time * 2 (N - 1) / N for all-reduce, (N - 1) / N for all-gather, reduce-scatter and all-to-all (of the whole array), 1
-for broadcast and a ring of sends.
+calls by which the ranks have met, eagerly and as a replayed graph of 20 calls. Bus bandwidth is that of nccl-tests:
+bytes / time * 2 (N - 1) / N for all-reduce, (N - 1) / N for all-gather, reduce-scatter and all-to-all (of the whole
+array), 1 for broadcast and a ring of sends.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
-
-import numpy as np
 
 import baracuda as bk
 from baracuda import memory
@@ -197,7 +195,8 @@ def of_rank(sizes: list[int], path: str, budget: float) -> None:
     if is_cuda:
         if comm.rank == 0:
             version = ".".join(map(str, comm.engine.api.version))
-            print(f"{n} GPUs, NCCL {version}, small all-reduces are {'ours' if comm.engine.peers else 'NCCL'}", flush=True)
+            whose = "ours" if comm.engine.peers else "NCCL's"
+            print(f"{n} GPUs, NCCL {version}, small all-reduces are {whose}", flush=True)
         for dtype in (bk.f32, bk.bf16):
             rows += small_rows(comm, dtype, end)
             save()

@@ -9,8 +9,8 @@ receives everybody's share of the elements that it is to reduce, reduces them wi
 in f32 and rounded once for 16-bit floats, and the results are gathered. The bits then depend neither on the size of the
 array nor on the algorithm that NCCL would choose.
 
-All-reduces of floats up to a mebibyte are kernels of ours (baracuda.distributed.engines.peers), where all ranks are on one
-host and can write to each other's memory. With deterministic=True and more than two ranks, whose sums depend on the
+All-reduces of floats up to a mebibyte are kernels of ours (baracuda.distributed.engines.peers), where all ranks are on
+one host and can write to each other's memory. With deterministic=True and more than two ranks, whose sums depend on the
 order, they take larger arrays, too.
 
 A thread watches the other ranks and aborts NCCL's communicator when one dies, so that no stream waits for it for ever.
@@ -68,13 +68,15 @@ class NcclEngine:
         self._closing = threading.Event()
         self._abort_lock = threading.Lock()
         self._device = _current_device()
+        self._watcher: threading.Thread | None = None
         if isinstance(control, SegmentControl) and is_owner:
-            threading.Thread(target=self._watch, daemon=True, name="baracuda nccl").start()
+            self._watcher = threading.Thread(target=self._watch, daemon=True, name="baracuda nccl")
+            self._watcher.start()
 
     @classmethod
     def created(
         cls, identity: bytes, rank: int, size: int, timeout: float, library: Library, deterministic: bool,
-        control: Control,
+        control: Control, *, has_peers: bool = True,
     ) -> NcclEngine:  # fmt: skip
         """A communicator of the ranks that have the same ncclUniqueId; all of them call this."""
         api, handle = nccl(), ctypes.c_void_p()
@@ -324,6 +326,8 @@ class NcclEngine:
 
     def close(self) -> None:
         self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join(self.timeout)  # it reads what is closed next
         if self.peers is not None:
             self.peers.close()
         if self._is_owner and self.error is None:

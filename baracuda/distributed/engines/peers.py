@@ -2,9 +2,9 @@
 """Small all-reduces of the GPUs of one host by kernels that write to each other's memory (peer_all_reduce in the C
 header): in one launch, without NCCL's channels, in the order of the ranks and rounded once.
 
-Each rank has a buffer, which the others map by CUDA's interprocess handles. Calls of a communicator follow each other on
-the device: those on another stream than the last wait for it, also within a graph that is captured. Replays of graphs,
-and calls beside them, are ordered by the program, as replays on one stream are.
+Each rank has a buffer, which the others map by CUDA's interprocess handles. Calls of a communicator follow each other
+on the device: those on another stream than the last wait for it, also within a graph that is captured. Replays of
+graphs, and calls beside them, are ordered by the program, as replays on one stream are.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Peers:
         cls, control: Control | None, rank: int, size: int, timeout: float, library: Library, device: int, *,
         is_wanted: bool = True,
     ) -> Peers | None:  # fmt: skip
-        """Buffers that all ranks have mapped, or None on all ranks, if that is impossible on one. All of them call it."""
+        """Buffers that all ranks have mapped, or None on all ranks, if that is impossible on one. All ranks call it."""
         if not isinstance(control, SegmentControl):
             return None
         made, failure, record = cls(library, rank, size, timeout, device), "", {}
@@ -109,7 +109,7 @@ class Peers:
     # --- faults ---
 
     def error(self) -> DistributedError | None:
-        """What a kernel has noticed: a rank whose data did not come in time."""
+        """The error that a kernel has noticed: a rank whose data did not come in time."""
         code = ctypes.c_int32.from_address(self._status_at).value if self._status_at else 0
         if code <= 0:
             return None

@@ -26,7 +26,7 @@ namespace bk {
 
 // A bounded wait of one thread. It fails when the time is over, which *status then tells, or when *status is not 0.
 class PeerWait {
-    static constexpr int kPolls = 64;                // between looks at the clock, some 30 us on an H100
+    static constexpr int kPolls = 64;                  // between looks at the clock, some 30 us on an H100
     static constexpr int64_t kStatusEvery = 20000000;  // ns: *status may be in memory of the host, behind PCIe
     int64_t timeout_, begin_ = 0, look_ = 0;
     int32_t* status_;
