@@ -36,8 +36,7 @@ from baracuda.dtypes import bf16_from_f32
 
 CHECKS: dict[str, Callable[[Communicator], None]] = {}
 FAULTS: dict[str, Callable[[Communicator], None]] = {}
-TIMEOUT = 60.0
-FAULT_TIMEOUT = 2.5
+INIT_TIMEOUT, TIMEOUT, FAULT_TIMEOUT = 60.0, 25.0, 2.5  # until the ranks have met, later, and in faults
 INIT_SECONDS, CHECK_SECONDS = 60, 40
 MOST_STARTS = 8
 LACKS, LINES = "- ", 16  # the mark of a check for which a function is missing; of a traceback
@@ -431,11 +430,11 @@ def unverified_sum(comm):
     return work
 
 
-def shorten(comm):
+def shorten(comm, timeout):
     """Errors come soon, once the ranks have met."""
     for each in (comm.control.segment, comm.engine, getattr(comm.engine, "peers", None)):
         if each is not None:
-            each.timeout = FAULT_TIMEOUT
+            each.timeout = timeout
 
 
 def expect(kind, call):
@@ -455,13 +454,14 @@ def of_rank(names, progress):
     """The work of a started process; `progress` is the file to which it adds a line for each check that has passed."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     faulthandler.dump_traceback_later(INIT_SECONDS, exit=True)
-    comm = bk.distributed.init(timeout=TIMEOUT)
+    comm = bk.distributed.init(timeout=INIT_TIMEOUT)
+    shorten(comm, TIMEOUT)
     with open(progress, "w") as file:
         for name in names:
             faulthandler.dump_traceback_later(CHECK_SECONDS, exit=True)
             start = time.perf_counter()
             if name in FAULTS:
-                shorten(comm)
+                shorten(comm, FAULT_TIMEOUT)
             lacks = ""
             try:
                 (FAULTS | CHECKS)[name](comm)
