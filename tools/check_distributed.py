@@ -465,9 +465,9 @@ def of_rank(names, progress):
             lacks = ""
             try:
                 (FAULTS | CHECKS)[name](comm)
-            except bk.UnsupportedError as error:  # on all ranks alike, which go on
+            except (bk.UnsupportedError, bk.LibraryNotFoundError) as error:  # on all ranks alike, which go on
                 lacks = LACKS
-                print(f"FAILED {name} on rank {comm.rank}: {error}", flush=True)
+                print(f"FAILED {name} on rank {comm.rank}: {str(error).splitlines()[0]}", flush=True)
             except Exception:
                 lines = traceback.format_exc().splitlines()
                 print("\n".join([f"FAILED {name} on rank {comm.rank}", *lines[-LINES:]]), flush=True)
