@@ -48,6 +48,14 @@ def open_handle(handle, flags):
     return 0, _map(opened, os.fstat(opened).st_size)
 
 
+ordered: list[object] = []  # events that streams wait for, and waits of the host
+
+
+def note(*what):
+    ordered.append(what)
+    return (0,)
+
+
 RUNTIME = types.SimpleNamespace(
     cudaMalloc=malloc, cudaHostAlloc=lambda nbytes, flags: malloc(nbytes), cudaMemsetAsync=memset,
     cudaStreamSynchronize=lambda stream: (0,), cudaStreamQuery=lambda stream: (0,), cudaGetLastError=lambda: (0,),
@@ -56,5 +64,8 @@ RUNTIME = types.SimpleNamespace(
     cudaDeviceGetPCIBusId=lambda length, device: (0, (LINKS["bus"] or f"0:{os.getpid()}").encode() + b"\0\0"),
     cudaDeviceGetByPCIBusId=lambda bus: (0, 1), cudaDeviceCanAccessPeer=lambda own, other: (0, LINKS["access"]),
     cudaStreamGetCaptureInfo=lambda stream: (0, 0, 0, None, None, None, 0), cudaGetDevice=lambda: (0, 0),
-    cudaSetDevice=lambda device: (0,),
+    cudaSetDevice=lambda device: (0,), cudaDeviceSynchronize=lambda: note("device"),
+    cudaEventCreateWithFlags=lambda flags: (0, "event"), cudaEventDestroy=lambda event: (0,),
+    cudaEventRecord=lambda event, stream: note("record", stream),
+    cudaStreamWaitEvent=lambda stream, event, flags: note("wait", stream),
 )  # fmt: skip

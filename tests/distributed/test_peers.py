@@ -3,6 +3,7 @@
 
 import functools
 import os
+import threading
 import time
 from unittest import mock
 
@@ -114,6 +115,26 @@ def dead(comm):
 
 
 @RUNTIME
+def streams(comm):
+    """Waits of calls on several streams, and of another thread."""
+    engine, x = engine_of(comm), bk.upload(np.ones(5, np.float32))
+    peers_on_host.ordered.clear()
+
+    def call(stream):
+        engine.all_reduce(x, x, "avg", stream)
+
+    for stream in (0, 2, 7, 7):
+        call(stream)
+    for stream in (7, 0):
+        thread = threading.Thread(target=call, args=(stream,))
+        thread.start()
+        thread.join()
+    call(7)
+    engine.close()
+    return peers_on_host.ordered
+
+
+@RUNTIME
 def again(comm):
     """The memory of a communicator that was closed serves the next one, from the first call on."""
     kept = []
@@ -156,6 +177,12 @@ def test_a_rank_that_does_not_come():
 @needs_peers
 def test_a_rank_that_dies():
     assert ranks.outcomes(3, dead)[:2] == ["RankFailedError"] * 2
+
+
+@needs_peers
+def test_calls_on_several_streams():
+    want = [("record", 2), ("wait", 7), ("record", 7), ("wait", 2), ("device",)]
+    assert ranks.run(2, streams) == [want, want]
 
 
 @needs_peers

@@ -3,14 +3,16 @@
 header): in one launch, without NCCL's channels, in the order of the ranks and rounded once.
 
 Each rank has a buffer, which the others map by CUDA's interprocess handles. Calls of a communicator follow each other
-on the device: those on another stream than the last wait for it, also within a graph that is captured. Replays of
-graphs, and calls beside them, are ordered by the program, as replays on one stream are.
+on the device: those on another stream than the last wait for it, also within a graph that is captured; after a call on
+the default stream of another thread, the host waits for the device. Replays of graphs, and calls beside them, are
+ordered by the program, as replays on one stream are.
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import threading
 import time
 from typing import Any
 
@@ -49,7 +51,7 @@ class Peers:
         self.limit, self.shots = LIMIT, ""
         self._own, self._nbytes, self._status_at, self._opened = 0, 0, 0, [0] * size
         self._table: Any = None
-        self._last: int | None = None  # the stream of the last call
+        self._last: tuple[int, int] | None = None  # stream and thread of the last call
 
     @classmethod
     def connected(
@@ -102,9 +104,15 @@ class Peers:
             self.library.check(symbol, status)
 
     def _follow(self, stream: int) -> None:
-        last, self._last = self._last, stream
-        if last is not None and last != stream and _capture_of(last) == _capture_of(stream):
-            follow(last, stream)
+        """The call on this stream waits for the last one."""
+        last, self._last = self._last, (stream, threading.get_ident())
+        if last is None or last == self._last:
+            return
+        if last[0] == _PER_THREAD_STREAM and last[1] != self._last[1]:  # which has no handle in this thread
+            if _capture_of(stream) == 0:
+                memory.runtime_result(memory.cuda_runtime().cudaDeviceSynchronize(), "cudaDeviceSynchronize")
+        elif last[0] != stream and _capture_of(last[0]) == _capture_of(stream):
+            follow(last[0], stream)
 
     # --- faults ---
 
@@ -134,7 +142,12 @@ class Peers:
 
     def _is_idle(self) -> bool:
         runtime, end = memory.cuda_runtime(), time.monotonic() + min(self.timeout, 30.0)
-        while self._last is not None and int(runtime.cudaStreamQuery(self._last)[0]):
+        if self._last is None:
+            return True
+        stream, thread = self._last
+        if stream == _PER_THREAD_STREAM and thread != threading.get_ident():
+            return False
+        while int(runtime.cudaStreamQuery(stream)[0]):
             if time.monotonic() > end:
                 return False
             time.sleep(1e-3)
