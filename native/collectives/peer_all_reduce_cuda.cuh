@@ -6,7 +6,7 @@
 namespace bk::peers {
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) peer_all_reduce_kernel(const __grid_constant__ Call call) {
+__global__ void __launch_bounds__(kThreads, 2) peer_all_reduce_kernel(const __grid_constant__ Call call) {
     const Lane<T> lane(call, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
     PeerWait wait(call.timeout, call.status);
     lane.send();
