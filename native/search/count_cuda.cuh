@@ -41,7 +41,18 @@ BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, co
 }
 
 template <class Bins>
+BK_DEVICE_COLD uint32_t bin_beside_edge(const Bins& bins, typename Bins::Element x, uint32_t position) {
+    return bins.beside_edge(x, position);
+}
+
+template <class Bins>
 BK_DEVICE uint32_t bin_of(const Bins& bins, typename Bins::Element x, const void* staged) {
+    if constexpr (Bins::kHasFixedPoint) {
+        if (bins.fixed.is_usable()) {
+            const uint32_t position = bins.fixed.position(x);
+            return bins.fixed.is_certain(position) ? bins.fixed.bin(position) : bin_beside_edge(bins, x, position);
+        }
+    }
     const uint32_t bin = bins.guess(x);
     if constexpr (Bins::kIsExact) return bin;
     return bin == kUncertainBin ? exact_bin(bins, x, staged) : bin;
@@ -93,7 +104,7 @@ __global__ void __launch_bounds__(kCountBinThreads)
     __syncthreads();
     const uint32_t copy = threadIdx.x & ((1u << table.copy_bits) - 1);
     visit_bins(bins, x, n, head, staged, [&](uint32_t bin) {
-        if (bin != kNoBin) atomicAdd(copies + ((int64_t{bin} << table.copy_bits) | copy), 1u);
+        if (bin != kNoBin) atomicAdd(copies + (bin << table.copy_bits | copy), 1u);
     });
     __syncthreads();
     for (int bin = static_cast<int>(threadIdx.x); bin < table.num_bins; bin += kCountBinThreads) {
