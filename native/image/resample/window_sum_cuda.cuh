@@ -30,14 +30,16 @@ struct WindowSumJob {
         const int64_t step = items.channels.step() * stride_x[1];
         const T* const image = x + at[0] * stride_x[0] + channel * stride_x[1];
         const Window in_z = window(0, at[2]), in_y = window(1, at[3]), in_x = window(2, at[4]);
+        const bool is_equal = axis[2].has_equal_weights(is_adjoint);  // of y too, unless that has one entry
+        const C equal_y = axis[1].template equal_weight<C>(in_y), equal_x = axis[2].template equal_weight<C>(in_x);
         C sum[kItemLanes] = {};
         for (int64_t k = in_z.first; k < in_z.end; ++k) {
             const C of_z = weight(0, at[2], k);
             for (int64_t j = in_y.first; j < in_y.end; ++j) {
-                const C of_row = of_z * weight(1, at[3], j);
+                const C of_row = of_z * (is_equal ? equal_y : weight(1, at[3], j));
                 const T* const row = image + k * stride_x[2] + j * stride_x[3];
                 for (int64_t i = in_x.first; i < in_x.end; ++i) {
-                    const C w = of_row * weight(2, at[4], i);
+                    const C w = of_row * (is_equal ? equal_x : weight(2, at[4], i));
                     if (w != C(0)) add_lanes(sum, lanes, w, row + i * stride_x[4], step);
                 }
             }
