@@ -3,8 +3,8 @@
 //
 // Each of kThreads groups of threads knows the largest of its elements, so that at least R tokens reach the R-th largest of
 // these maxima; on average -G ln(1 - R / G) tokens of a row in random order do, for G groups. These candidates contain the
-// first R tokens. Top-k of R tokens is decided among them, and top-p if their weights reach its mass. Every block of the row
-// has all candidates, one a thread, and decides alike; integer sums make the order of candidates irrelevant.
+// first R tokens. Top-k of R tokens is decided among them, and top-p if their weights reach its mass. A block has all
+// candidates, one a thread; integer sums make their order irrelevant, and blocks decide alike.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 namespace bk::sampling {
 
 constexpr int kMostFirst = kFew / 2;  // R; there are more candidates
+constexpr int kFewForAll = 64;        // R up to which all blocks decide, without another barrier
 constexpr int kBoundBit = 12;         // lower bits of the bound are 0
 
 class FewTokens : public RowBlocks {
@@ -31,10 +32,11 @@ protected:
     }
 
     // Finds what the row admits and its weight, if that is decided among few tokens; `own_key` is the largest key of this
-    // thread's elements. visit_own(visit) runs visit(token, x) over them, total_weight() sums the row's weights.
+    // thread's elements. visit_own(visit) runs visit(token, x) over them, total_weight() sums the row's weights. If not
+    // `is_for_all` blocks, those behind the first one may learn no more than that it is decided.
     template <class VisitOwn, class TotalWeight>
     BK_DEVICE bool choose_few(const RowFilter& f, uint32_t own_key, const VisitOwn& visit_own, const TotalWeight& total_weight,
-                              Admission* a, uint64_t* total) {
+                              bool is_for_all, Admission* a, uint64_t* total) {
         const int first = count_of_first(f);
         if (first == 0) return false;
         const uint32_t bound = find_bound(first);
@@ -45,11 +47,19 @@ protected:
                 const uint32_t slot = atomicAdd(&m_.listed, 1u);
                 if (slot < kFew) m_.list[slot] = {key, static_cast<uint32_t>(token)};
             });
+        const bool has_own_mass = f.rule == Rule::kSequential && f.top_k == 0;
+        const uint64_t row_weight = has_own_mass ? total_weight() : 0;
         sync_row();
-        if (!gather(f) || !find_limit(f, total_weight, &a->limit)) {
-            sync_row();  // the list has been read
-            return false;
+        const bool is_alone = !is_for_all && cluster_ > 1 && first > kFewForAll;  // the first block
+        bool is_found = (!is_alone || rank_ == 0) && gather(f) && find_limit(f, row_weight, &a->limit);
+        if (is_alone) {
+            publish(static_cast<int>(is_found));
+            is_found = published<int>(0) != 0;
+        } else if (!is_found) {
+            sync_row();  // the lists have been read
         }
+        *total = 1;
+        if (!is_found || (is_alone && rank_ > 0)) return is_found;
         is_in_ = is_candidate() && weight_ >= a->least &&
                  (key_ > a->limit.key || (key_ == a->limit.key && ties_ahead_ < a->limit.ties));
         *total = block_all(Pair{is_in_ ? weight_ : 0, 0}, AddPairs{}).weight;
@@ -75,7 +85,7 @@ protected:
     BK_DEVICE uint64_t own_weight() const { return weight_; }
 
 private:
-    // How many of the largest tokens decide the row, or may do; 0 if there is no such number.
+    // The number of largest tokens that decide the row, or may do; 0 if there is none.
     BK_DEVICE static int count_of_first(const RowFilter& f) {
         if (f.rule == Rule::kTypical) return 0;
         if (f.top_k > 0) return f.top_k <= kMostFirst ? static_cast<int>(f.top_k) : 0;
@@ -138,8 +148,7 @@ private:
     }
 
     // find_threshold() among the candidates.
-    template <class TotalWeight>
-    BK_DEVICE bool find_limit(const RowFilter& f, const TotalWeight& total_weight, Threshold* limit) {
+    BK_DEVICE bool find_limit(const RowFilter& f, uint64_t row_weight, Threshold* limit) {
         const bool is_sequential = f.rule == Rule::kSequential;
         *limit = {key_of(f.weights.largest), 1};
         if (f.top_k == 1 && is_sequential) return true;
@@ -150,7 +159,7 @@ private:
         const uint64_t tie = limit->ties > 0 ? f.weights.of(value_of(limit->key)) : 0;
         const uint32_t floor = is_sequential ? limit->key : 0;
         const uint64_t sum = block_all(Pair{is_candidate() && key_ > floor ? weight_ : 0, 0}, AddPairs{}).weight;
-        const uint64_t wanted = f.wanted(is_sequential && f.top_k == 0 ? total_weight() : sum + tie * limit->ties);
+        const uint64_t wanted = f.wanted(is_sequential && f.top_k == 0 ? row_weight : sum + tie * limit->ties);
         if (sum < wanted) {  // a mass of the whole row is reached behind top-k
             if (f.top_k > 0 && is_sequential) *limit = narrowed(f, *limit, {0, sum, 0, wanted, 0, false}, tie);
             return f.top_k > 0;

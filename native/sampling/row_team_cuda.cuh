@@ -38,15 +38,15 @@ public:
         return row_all(own, TakeLargest{});
     }
 
-    // Finds what the row admits, and the weight of that, if it is decided among few tokens.
-    BK_DEVICE bool find_few(const RowFilter& f, Admission* a, uint64_t* total) {
+    // Finds what the row admits, and the weight of that, if it is decided among few tokens: for token_at(), or write().
+    BK_DEVICE bool find_few(const RowFilter& f, bool writes_row, Admission* a, uint64_t* total) {
         const auto visit_own = [&](const auto& visit) {
             const int64_t vectored = vectored_count();
             visit_own_range<Source::kLanes>(0, vectored, visit);
             visit_own_range<1>(vectored, count_, visit);
         };
         const auto total_weight = [&] { return sum([&](float x) { return Pair{f.weights.of(x), 0}; }).weight; };
-        return has_few_ = choose_few(f, own_key_, visit_own, total_weight, a, total);
+        return has_few_ = choose_few(f, own_key_, visit_own, total_weight, writes_row, a, total);
     }
 
     BK_DEVICE Pair moments(const RowFilter& f) {

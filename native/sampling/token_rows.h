@@ -244,7 +244,7 @@ BK_HD void run_row(const TokenRows<T>& rows, int64_t row, Team& team) {
     uint64_t total = 0;
     if (!f.is_refused) {
         admission.least = f.least_weight();
-        if (!team.find_few(f, &admission, &total)) {
+        if (!team.find_few(f, rows.output != Output::kToken, &admission, &total)) {
             admission.limit = find_threshold(team, f);
             total = team.admitted_weight(f, admission);
         }
