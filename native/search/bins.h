@@ -87,7 +87,8 @@ struct FixedPointBins {
 
     BK_HD bool is_usable() const { return units != 0; }
     // The unit of x, less the margin; any other number for an element outside.
-    BK_HD uint32_t position(T x) const {
+    BK_HD uint32_t position(T x) const { return position_of(widen(x)); }
+    BK_HD uint32_t position_of(float x) const {
         return static_cast<uint32_t>(bit_cast<int32_t>(fma_down(point(x), scale, offset)) - base);
     }
     BK_HD bool is_certain(uint32_t position) const { return position < units && (position & ((1u << shift) - 1)) < certain; }
@@ -98,21 +99,21 @@ struct FixedPointBins {
     }
 
 private:
-    BK_HD float point(T x) const {
-        const float value = widen(x) + 0.0f;  // -0 becomes +0
+    // x, or its upper end. -0 becomes +0.
+    BK_HD float point(float x) const {
         if constexpr (!kHasUpperEnd) {
-            return value;
+            return x;
         } else if constexpr (std::is_same_v<T, bf16>) {
-            const uint32_t bits = bit_cast<uint32_t>(value), sign = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+            const uint32_t bits = bit_cast<uint32_t>(x + 0.0f), sign = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
             const uint32_t half = 0x8000u - (bits >> 16 & 1);
             return bit_cast<float>(bits + (half ^ sign) - sign);
         } else {
-            const auto own = narrow<T>(value);
-            T next = own;
-            next.bits = static_cast<uint16_t>(own.bits + (own.bits >> 15 ? -1 : 1));
-            const uint32_t sum = bit_cast<uint32_t>((value + widen(next)) * 0.5f);
-            const uint32_t odd = own.bits & 1u;
-            return bit_cast<float>(own.bits >> 15 ? sum + odd : sum - odd);
+            T next = narrow<T>(x + 0.0f);
+            const bool is_negative = next.bits >> 15 != 0;
+            const uint32_t odd = next.bits & 1u;
+            next.bits = static_cast<uint16_t>(next.bits + (is_negative ? -1 : 1));
+            const uint32_t middle = bit_cast<uint32_t>((x + widen(next)) * 0.5f);
+            return bit_cast<float>(is_negative ? middle + odd : middle - odd);
         }
     }
 };
