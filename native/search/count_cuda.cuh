@@ -202,22 +202,50 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
     return launch_kernel(launch, grid, count_in_shared_kernel<Bins>, bins, x, n, head, table);
 }
 
+// The bins of a loaded vector in fixed point.
+template <class Bins, class Vector>
+BK_DEVICE void store_bins(const Bins& bins, const Vector& loaded, const typename Bins::Element* x, int32_t* output) {
+    constexpr int N = kVectorLanes<typename Bins::Element>;
+    Vec<int32_t, 4> found[N / 4];
+    bool is_certain = true;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const uint32_t position = bins.fixed.position_of(widen_lane(loaded, k));
+        is_certain &= bins.fixed.is_certain(position);
+        found[k / 4].lane[k % 4] = static_cast<int32_t>(bins.fixed.bin(position));
+    }
+    if (is_certain) {
+#pragma unroll
+        for (int k = 0; k < N / 4; ++k) store_once<4>(output + 4 * k, found[k]);
+    } else {
+#pragma unroll 1
+        for (int k = 0; k < N; ++k) output[k] = static_cast<int32_t>(bin_of(bins, x[k], nullptr));
+    }
+}
+
+// The first `vectors` vectors of aligned operands, then single elements.
 template <class Bins>
 __global__ void __launch_bounds__(kCountBinThreads)
-    find_bins_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    find_bins_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int64_t vectors,
+                     int32_t* output) {
     BK_LAUNCH_SHARED(uint4, shared_words);
     const void* const staged = stage_bins(bins, shared_words);
-    const int64_t step = int64_t{gridDim.x} * kCountBinThreads;
-    for (int64_t i = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x; i < n; i += step)
-        output[i] = static_cast<int32_t>(bin_of(bins, x[i], staged));
+    const int64_t step = int64_t{gridDim.x} * kCountBinThreads, first = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x;
+    constexpr int N = kVectorLanes<typename Bins::Element>;
+    if constexpr (Bins::kHasFixedPoint)
+        for (int64_t v = first; v < vectors; v += step) store_bins(bins, load_once<N>(x + v * N), x + v * N, output + v * N);
+    for (int64_t i = vectors * N + first; i < n; i += step) output[i] = static_cast<int32_t>(bin_of(bins, x[i], staged));
 }
 
 template <class Bins>
 Status find_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    using Element = typename Bins::Element;
+    const bool has_vectors = Bins::kHasFixedPoint && is_aligned(x, kVectorBytes) && is_aligned(output, kVectorBytes);
+    const int64_t vectors = has_vectors ? n / kVectorLanes<Element> : 0;
     const int64_t most = std::max<int64_t>(device_sms(), 1) * 4;
-    const int64_t blocks = std::min(ceil_div<int64_t>(n, kCountBinThreads), most);
+    const int64_t blocks = std::min(ceil_div<int64_t>(has_vectors ? vectors + 1 : n, kCountBinThreads), most);
     const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kCountBinThreads), 1, static_cast<unsigned>(Bins::kStaged)};
-    return launch_kernel(launch, grid, find_bins_kernel<Bins>, bins, x, n, output);
+    return launch_kernel(launch, grid, find_bins_kernel<Bins>, bins, x, n, vectors, output);
 }
 
 }  // namespace bk
