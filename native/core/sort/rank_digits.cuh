@@ -25,9 +25,8 @@ BK_DEVICE uint32_t rank_digit(uint32_t* counters, uint32_t digit, bool is_valid)
     if (peers == 0) return 0;
 #pragma unroll
     for (int bit = 0; bit < kDigitBits; ++bit) {
-        const bool is_set = (digit >> bit & 1) != 0;
-        const unsigned votes = __ballot_sync(0xffffffffu, is_set);
-        peers &= is_set ? votes : ~votes;
+        const bool is_set = (digit & 1u << bit) != 0;
+        peers &= __ballot_sync(0xffffffffu, is_set) ^ (is_set ? 0u : 0xffffffffu);
     }
     const unsigned below = peers & ((1u << (threadIdx.x % 32)) - 1);
     const uint32_t counted = counters[digit];
