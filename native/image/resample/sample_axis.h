@@ -73,13 +73,18 @@ struct SampleAxis {
     BK_HD bool is_unit() const { return in == 1 && out == 1; }
     BK_HD bool has_one_entry() const { return mode == ResampleMode::kNearest || mode == ResampleMode::kNearestExact; }
 
-    // Whether the entries of any window are equal, to this number.
+    // Whether all windows of rows, or of columns, have equal entries, and both follow from integers.
     BK_HD bool has_equal_weights(bool is_adjoint) const {
-        return has_one_entry() || (mode == ResampleMode::kArea && !is_adjoint);
+        return is_unit() || (is_adjoint ? has_one_entry() && is_exact : mode == ResampleMode::kArea);
+    }
+    BK_HD Window equal_window(bool is_adjoint, int64_t own) const {
+        if (is_unit()) return {0, 1};
+        if (is_adjoint) return {first_output(own), first_output(own + 1)};
+        return {over_out(own * in), over_out((own + 1) * in + out - 1)};
     }
     template <class C>
-    BK_HD C equal_weight(const Window& window) const {
-        return has_one_entry() ? C(1) : C(1) / static_cast<C>(window.end - window.first);
+    BK_HD C equal_weight(bool is_adjoint, const Window& window) const {
+        return is_adjoint ? C(1) : C(1) / static_cast<C>(window.end - window.first);
     }
 
     // Nonzero entries of row o.
