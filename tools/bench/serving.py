@@ -38,7 +38,7 @@ SIZES = {
     "8b": Config(128256, 8192, 32, 4096, 14336, 32, 8, 128, 1e-5, 5e5, False),
 }
 FORMATS = {"q4_0": 2, "q4_1": 3, "q8_0": 8, "q4_k": 12, "q6_k": 14}  # GGML's type ids
-COPIES = 10
+COPIES, STEP_TOKENS = 10, 512
 
 
 def random_tensors(c: Config, form: str, library: bk.Library) -> dict[str, gguf.Tensor]:
@@ -107,12 +107,18 @@ def timed_step(scheduler: Scheduler) -> float:
     return time.perf_counter() - start
 
 
+def longest(count: int, prompt: int, tokens: int) -> int:
+    """Tokens that a sequence generates at most."""
+    return tokens + 8 + -(-count * prompt // STEP_TOKENS) + count
+
+
 def measure(model: Model, words: Tokenizer, count: int, prompt: int, tokens: int) -> dict[str, float]:
     """Steps of `count` sequences that were given `prompt` tokens each."""
     scheduler = Scheduler(model)
     rng = np.random.default_rng(1)
     errors: list[str] = []
-    options = Options(max_tokens=tokens + 8, temperature=0.8, top_p=0.9, ignore_eos=True)
+    # The first sequence generates while the last one is prefilled.
+    options = Options(max_tokens=longest(count, prompt, tokens), temperature=0.8, top_p=0.9, ignore_eos=True)
     for _ in range(count):
         text = rng.integers(0, len(words), prompt).tolist()
         scheduler.submit(Request(text, options, words, lambda delta: errors.append(delta.error or "")))
@@ -151,8 +157,9 @@ def main() -> int:
     letters = byte_letters()
     words = Tokenizer([letters[n % 256] + str(n) for n in range(sizes.vocabulary)], [], [], "default")
     counts = [int(count) for count in args.sequences.split()]
-    pages = -(-(args.prompt + args.tokens + 16) // Limits.page_size) * max(counts)
-    limits = Limits(pages=pages, tokens=max(512, *counts), sequences=max(counts))
+    tokens = args.prompt + longest(max(counts), args.prompt, args.tokens)
+    pages = -(-tokens // Limits.page_size) * max(counts)
+    limits = Limits(pages=pages, tokens=max(STEP_TOKENS, *counts), sequences=max(counts))
     model = Model(sizes, Weights(tensors, library, dtype=DTYPES[args.dtype]), limits, library)
     rate, weights = copy_rate(library), weight_bytes(tensors)
     kv = 2 * DTYPES[args.dtype].bits // 8 * sizes.layers * sizes.kv_heads * sizes.head_dim  # bytes of a token
