@@ -143,7 +143,7 @@ Status launch_split_conv(const Launch& launch, const ConvGemm<T>& p, const ConvS
 template <class T>
 bool packs_conv(const ConvShape& s, ConvDirection direction) {
     if (std::is_same_v<T, float> && direction == ConvDirection::kBackwardFilter)
-        return std::min(s.group_in(), s.group_out()) > 2;
+        return std::min(s.group_in(), s.group_out()) > 3;
     return sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>;
 }
 constexpr int64_t kMinPackedWork = int64_t{1} << 22;  // products from which the copies pay
