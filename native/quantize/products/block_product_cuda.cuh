@@ -68,7 +68,7 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
     constexpr int kGroupSteps = kIsWide ? 2 : 1;  // of 16 K elements
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     const int parts = parts_of(p.dtype);
-    const auto element = [&](int step) { return kIsWide ? 8 * t + 4 * step : 16 * step + 4 * t; };
+    const auto element = [&](int step) { return kIsWide ? 8 * t | 4 * step : 16 * step | 4 * t; };
     const char* x[kColumnBlocks];
     int part[kColumnBlocks];
 #pragma unroll
@@ -139,7 +139,9 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
                                 columns[step][c][pair] = bf16_part(values[step][c][2 * pair], part[c]) |
                                                          bf16_part(values[step][c][2 * pair + 1], part[c]) << 16;
                 }
-                const int block = s / Format::kBlock * Format::kBytes, e = s % Format::kBlock;
+                // Bits that do not overlap, whose quotients the compiler knows.
+                const int block = Stage::kK == Format::kBlock ? 0 : s / Format::kBlock * Format::kBytes,
+                          e = (base & (Format::kBlock - 1) & ~(kScaledK<Format> - 1)) | 32 * i % Format::kBlock;
 #pragma unroll
                 for (int first = 0; first < 2; first += kGroupSteps) {
                     float sums_of_x[kColumnBlocks][4] = {};  // of columns 2t and 2t + 1, in every row
@@ -157,7 +159,7 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
 #pragma unroll
                         for (int step = first; step < first + kGroupSteps; ++step) {
                             uint32_t codes[4];
-                            const int at = e + element(step);
+                            const int at = e | element(step);
                             codes_to_bf16<kHasPositiveCodes<Format>>(Format::codes4(own_rows[q][0] + block, at), codes[0],
                                                                      codes[2]);
                             codes_to_bf16<kHasPositiveCodes<Format>>(Format::codes4(own_rows[q][1] + block, at), codes[1],
