@@ -12,6 +12,7 @@
 
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "core/types/fp8.h"
 
 namespace bk::codec {
 
@@ -90,5 +91,26 @@ BK_HD uint32_t encode_float(FloatFormat format, float x) {
 BK_HD float decode_float(FloatFormat format, uint32_t code) {
     return format == FloatFormat::kE8m0 ? e8m0_value(code) : minifloat(format).decode(code);
 }
+
+// A format with its constants at hand. A GPU converts e4m3 and e5m2 by core/types/fp8.h, which has instructions for them.
+struct FloatCodec {
+    FloatFormat format;
+    Minifloat floats;
+
+    BK_HD static FloatCodec of(FloatFormat format) { return {format, minifloat(format)}; }
+    BK_HD uint32_t encode(float x) const {
+#if BK_CUDA
+        if (format == FloatFormat::kE4m3) return float_to_fp8<e4m3>(x).bits;
+        if (format == FloatFormat::kE5m2) return float_to_fp8<e5m2>(x).bits;
+#endif
+        return format == FloatFormat::kE8m0 ? e8m0_code(x) : floats.encode(x);
+    }
+    BK_HD float decode(uint32_t code) const {
+#if BK_CUDA
+        if (format == FloatFormat::kE4m3) return fp8_to_float(e4m3{static_cast<uint8_t>(code)});
+#endif
+        return format == FloatFormat::kE8m0 ? e8m0_value(code) : floats.decode(code);
+    }
+};
 
 }  // namespace bk::codec

@@ -94,6 +94,10 @@ private:
     }
 };
 
+// Quantises by job's operands, on a GPU by lanes that share blocks.
+template <class T>
+Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
+
 template <class T>
 struct MxDequantizeJob {
     codec::MxFormat format;
@@ -171,7 +175,7 @@ struct QuantizeMx {
                                    tensor_scale,
                                    codes,
                                    scale_codes};
-        return run_teams(launch, ceil_div(scales().count(), kBlocksOfTeam), kBlocksOfTeam * 64, job);
+        return run_mx_quantize(launch, job);
     }
 };
 
@@ -237,3 +241,9 @@ struct SwizzleScales {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/mx_cuda.cuh"
+#else
+#include "quantize/floats/mx_cpu.h"
+#endif
