@@ -57,6 +57,7 @@ struct EightBitCodes {
         for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
         team.sync();
     }
+    BK_HD uint32_t code(const Team& team, float x) const { return nearest(static_cast<const float*>(team.scratch), x); }
     BK_HD void store(const Team& team, int64_t i, float first, float second, bool has_second) const {
         const float* const own = static_cast<const float*>(team.scratch);
         codes[i] = nearest(own, first);
@@ -115,14 +116,23 @@ private:
     }
 };
 
+// Runs the job, on a GPU by lanes that share blocks where it can.
+template <class T, class Codes>
+Status run_blockwise(const Launch& launch, const BlockwiseJob<T, Codes>& job);
+
 template <class T, class Codes>
 Status quantize_blocks(const Launch& launch, int64_t numel, int64_t block, const T* x, const float* offset, float* largest,
                        const Codes& rule) {
     const int64_t blocks = ceil_div(numel, block);
     const bool by_thread = block <= kThreadBlock;
     const BlockwiseJob<T, Codes> job{numel, block, blocks, by_thread, x, offset, largest, rule};
-    const int64_t items = by_thread ? ceil_div(blocks, kTeamItems) : blocks;
-    return run_teams(launch, items, by_thread ? kTeamItems * block : block * 2, job, true);
+    return run_blockwise(launch, job);
+}
+
+template <class T, class Codes>
+Status run_blockwise_teams(const Launch& launch, const BlockwiseJob<T, Codes>& job) {
+    const int64_t items = job.by_thread ? ceil_div(job.blocks, kTeamItems) : job.blocks;
+    return run_teams(launch, items, job.by_thread ? kTeamItems * job.block : job.block * 2, job, true);
 }
 
 inline Status check_blocks(int64_t numel, int32_t block_size) {
@@ -288,3 +298,9 @@ struct Gemv4Bit {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/blockwise_cuda.cuh"
+#else
+#include "quantize/floats/blockwise_cpu.h"
+#endif
