@@ -42,6 +42,13 @@ struct Minifloat {
         return finite | (is_negative ? static_cast<uint32_t>(sign_bit) : 0u);
     }
 
+    // Widens a code of a format without NaN, infinities and unsigned zero: rescaling keeps the sign.
+    BK_HD float decode_finite(uint32_t code) const {
+        const uint32_t sign = static_cast<uint32_t>(sign_bit), magnitude = code & (sign - 1u);
+        const uint32_t bits = magnitude << (23 - mantissa) | ((code & sign) != 0 ? 0x80000000u : 0u);
+        return bit_cast<float>(bits) * bit_cast<float>(static_cast<uint32_t>(254 - bias) << 23);
+    }
+
     // Widens a code; bits above the format's do not matter.
     BK_HD float decode(uint32_t code) const {
         const uint32_t magnitude = code & (static_cast<uint32_t>(sign_bit) - 1u);
@@ -107,7 +114,7 @@ struct FloatCodec {
     }
     BK_HD float decode(uint32_t code) const {
 #if BK_CUDA
-        if (format == FloatFormat::kE4m3) return fp8_to_float(e4m3{static_cast<uint8_t>(code)});
+        if (format == FloatFormat::kE4m3 && (code & 0x7fu) != 0x7fu) return fp8_to_float(e4m3{static_cast<uint8_t>(code)});
 #endif
         return format == FloatFormat::kE8m0 ? e8m0_value(code) : floats.decode(code);
     }
