@@ -19,18 +19,19 @@ using codec::ScaleMap;
 
 constexpr int64_t kBlocksOfTeam = 1024;
 
-// Eight elements of 4, 6 or 8 bits: `bits` bytes of a stream, whose first is aligned to 8 if so said.
-BK_HD uint64_t stream_part(const uint8_t* bytes, int bits, bool is_aligned_to_8) {
-    if (is_aligned_to_8 && bits == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
-    if (is_aligned_to_8 && bits == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
+// `count` bytes of a stream: those of a vector's elements, behind multiples of them, aligned to 8 if so said.
+BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
+    if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
+    if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
     uint64_t part = 0;
-    if (is_aligned_to_8) {
+    if (is_aligned_to_8 && count % 2 == 0) {
         const uint16_t* const halves = reinterpret_cast<const uint16_t*>(bytes);
         BK_UNROLL
-        for (int i = 0; i < 3; ++i) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
+        for (int i = 0; i < 3; ++i)
+            if (2 * i < count) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
         return part;
     }
-    for (int i = 0; i < bits; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    for (int i = 0; i < count; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
     return part;
 }
 
@@ -115,20 +116,21 @@ struct MxDequantizeJob {
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        constexpr int kPart = 8;  // elements of a step: whole bytes of each format
+        constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
         const codec::MxLayout layout{format};
         const codec::MxElements elements = codec::MxElements::of(format);
         const codec::Minifloat narrow_scale = codec::minifloat(codec::FloatFormat::kE4m3);
         const float whole = tensor_scale != nullptr ? tensor_scale[0] : 1.0f;
         const codec::FloatCodec codec = codec::FloatCodec::of(layout.element());
-        const int bits = layout.bits(), parts_shift = layout.is_nvfp4() ? 1 : 2, parts = 1 << parts_shift;  // of a block
+        const int bits = layout.bits(), bytes = kPart * bits / 8;
+        const int shift = (kPart == 8 ? 2 : 3) - (layout.is_nvfp4() ? 1 : 0), parts = 1 << shift;  // of a block
         const int64_t count = scales.rows * scales.blocks * parts;
         const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
         for (int64_t i = begin + team.rank; i < end; i += team.size) {
-            const int64_t at = i >> parts_shift, row = at / scales.blocks;
+            const int64_t at = i >> shift, row = at / scales.blocks;
             const uint32_t code = scale_codes[scales.at(row, at - row * scales.blocks)];
             const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code), whole) : codec::e8m0_value(code);
-            const uint64_t part = stream_part(codes + i * bits, bits, has_aligned_codes);
+            const uint64_t part = stream_part(codes + i * bytes, bytes, has_aligned_codes);
             const uint32_t mask = (1u << bits) - 1u;
             float values[kPart];
             if (elements.is_integer) {
@@ -218,7 +220,7 @@ struct DequantizeMx {
                                      scale_codes,
                                      tensor_scale,
                                      y};
-        return run_teams(launch, ceil_div(int64_t{rows} * n / 8, kBlocksOfTeam), kBlocksOfTeam * 16, job);
+        return run_teams(launch, ceil_div(int64_t{rows} * n / kDecodedLanes<T>, kBlocksOfTeam), kBlocksOfTeam * 16, job);
     }
 };
 
