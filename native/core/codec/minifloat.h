@@ -91,14 +91,6 @@ BK_HD uint32_t e8m0_code(float x) {
     return code < 0xfe ? code : 0xfeu;
 }
 
-BK_HD uint32_t encode_float(FloatFormat format, float x) {
-    return format == FloatFormat::kE8m0 ? e8m0_code(x) : minifloat(format).encode(x);
-}
-
-BK_HD float decode_float(FloatFormat format, uint32_t code) {
-    return format == FloatFormat::kE8m0 ? e8m0_value(code) : minifloat(format).decode(code);
-}
-
 // A format with its constants at hand. A GPU converts e4m3 and e5m2 by core/types/fp8.h, which has instructions for them.
 struct FloatCodec {
     FloatFormat format;

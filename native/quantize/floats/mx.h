@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices as blocks of narrow elements with narrow scales in an array of their own: MX formats and NVFP4. A thread has a
-// block; formats, scale rule and scale layout are run-time choices, since memory bounds the kernels.
+// Matrices as blocks of narrow elements with narrow scales in an array of their own: MX formats and NVFP4. Formats,
+// scale rule and scale layout are run-time choices, since memory bounds the kernels.
 #pragma once
 
 #include <algorithm>
@@ -101,7 +101,7 @@ private:
     }
 };
 
-// Quantises by job's operands, on a GPU by lanes that share blocks.
+// Runs the job, a thread a block, or on a GPU its like, lanes that share blocks.
 template <class T>
 Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
 
