@@ -210,7 +210,7 @@ BK_DEVICE void transform_tile(const TilePass& of, int used, int pitch, FftValue<
 }
 
 template <class R>
-__global__ void __launch_bounds__(kThreads, sizeof(R) == 4 ? 4 : 2) fft_tile_kernel(TilePass of, const R* x, R* y) {
+__global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R* x, R* y) {
     BK_LAUNCH_SHARED(uint4, shared);
     __shared__ LaneOffset offsets[kMaxLanes];
     const FftPass& pass = of.pass;
@@ -267,8 +267,7 @@ struct ChunkPass {
 };
 
 template <class R>
-__global__ void __launch_bounds__(kThreads, sizeof(R) == 4 ? 3 : 2)
-    fft_convolve_kernel(ChunkPass pairs, const R* x, const FftValue<R>* spectra, R* y) {
+__global__ void __launch_bounds__(kThreads) fft_convolve_kernel(ChunkPass pairs, const R* x, const FftValue<R>* spectra, R* y) {
     BK_LAUNCH_SHARED(uint4, shared);
     __shared__ LaneOffset offsets[kMaxLanes];
     const TilePass& of = pairs.of;
