@@ -32,7 +32,7 @@ Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& la
 template <class R>
 Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch);
 
-// The CPU alone: a GPU's passes move as many bytes for real fibers as for complex ones of half the length.
+// The CPU alone: on a GPU a pass of the transform unpacks or packs.
 // Transforms of n / 2 pairs of real numbers, in y, become the n / 2 + 1 values of the Hermitian fibers of length n.
 template <class R>
 Status fft_unpack(const FftPass& fiber, void* y, const Launch& launch);

@@ -29,8 +29,9 @@ enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 // operand.
 enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
 
-// A pass of pairs of real numbers, on the CPU, whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the
-// transform or packed before it (fft/packed_real.h).
+// A pass of pairs of real numbers whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the transform or
+// packed before it (fft/packed_real.h). On a GPU n is a power of two, and a split fiber has such passes too: the first that
+// unpacks, which has a period, only reads pairs.
 enum class FftPacking : int32_t { kNone, kUnpacks, kPacks };
 
 struct FftAxis {
@@ -59,6 +60,7 @@ struct FftPass {
     const void* spectrum = nullptr;  // a factor of each position
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     FftPacking packing = FftPacking::kNone;
+    bool mirrors = false;  // a tile has lanes j and N - j: the first axis is that of a split fiber which unpacks or packs
     double scale = 1;
 
     int64_t lanes() const {
