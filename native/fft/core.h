@@ -11,6 +11,8 @@
 
 namespace bk {
 
+struct FftCosineRows;
+
 // Values of the longest transform of a pass on this device, without a workspace and with one of fft_tile_bytes for the tiles.
 template <class R>
 int64_t fft_most_values();
@@ -39,5 +41,11 @@ Status fft_unpack(const FftPass& fiber, void* y, const Launch& launch);
 // Hermitian fibers x of length n become transforms, in y, of the n / 2 pairs of their real inverse, without a scale.
 template <class R>
 Status fft_pack(const FftPass& fiber, const void* x, void* y, const Launch& launch);
+
+// A GPU alone: whether one pass computes these cosine transforms of dense rows, and that pass. y may be x.
+template <class R>
+bool fft_takes_cosine(const FftCosineRows& of);
+template <class R>
+Status fft_cosine_pass(const FftCosineRows& of, const R* x, R* y, const Launch& launch);
 
 }  // namespace bk

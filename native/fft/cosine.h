@@ -86,6 +86,12 @@ struct FftCosine {
         const FftCosineRows of = rows();
         const bool reads_x = is_dense(input_shape, stride_x), writes_y = is_dense(output_shape, stride_y);
         if (!reads_x) BK_TRY(copy_axis(x, carved.x, true, launch));
+        if constexpr (BK_CUDA) {
+            if (fft_takes_cosine<T>(of)) {
+                BK_TRY(fft_cosine_pass<T>(of, reads_x ? x : carved.x, writes_y ? y : carved.x, launch));
+                return writes_y ? Status::kOk : copy_axis(carved.x, y, false, launch);
+            }
+        }
         const int64_t before = of.before(), behind = of.behind(), length = of.length();
         BK_TRY(cosine_before<T>(launch, of, reads_x ? x : carved.x, carved.roots, carved.before));
         FftFiber fiber;

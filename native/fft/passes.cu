@@ -11,6 +11,7 @@
 #include "fft/core.h"
 #include "fft/pass_values.cuh"
 #include "fft/power_pass.cuh"
+#include "fft/power_rows.cuh"
 #include "fft/problem.h"
 #include "fft/roots.h"
 
@@ -243,5 +244,10 @@ template Status fft_direct<float>(const FftPass&, const void*, void*, const Laun
 template Status fft_direct<double>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_unscramble<float>(const FftPass&, const FftParts&, void*, const Launch&);
 template Status fft_unscramble<double>(const FftPass&, const FftParts&, void*, const Launch&);
+
+template bool fft_takes_cosine<float>(const FftCosineRows&);
+template bool fft_takes_cosine<double>(const FftCosineRows&);
+template Status fft_cosine_pass<float>(const FftCosineRows&, const float*, float*, const Launch&);
+template Status fft_cosine_pass<double>(const FftCosineRows&, const double*, double*, const Launch&);
 
 }  // namespace bk

@@ -24,6 +24,7 @@ namespace bk {
 // Threads of a block, at most; each has eight values of a tile.
 template <class R>
 constexpr int kPowerThreads = sizeof(R) == 4 ? 512 : 256;
+constexpr int kPowerRowThreads = 256;
 
 // A complex number that one instruction loads.
 template <class R>
@@ -32,26 +33,51 @@ struct alignas(2 * sizeof(R)) FftWord {
     BK_HD operator FftValue<R>() const { return {re, im}; }
 };
 
-struct PowerPass {
-    FftPass pass;
-    FastDiv<uint32_t> extent[kFftAxes];
-    FastDiv<uint32_t> fiber_tiles;  // of a fiber with mirrored lanes
+// Transforms of a tile.
+struct PowerTile {
     uint32_t lanes, tiles;
     int32_t log_n, log_lanes;        // of a transform; of a tile
     int32_t skip;                    // log2 of the values behind which a place of shared memory is left out
-    int64_t half_in, half_out;       // strides of half a Hermitian fiber
     bool reads_lanes, writes_lanes;  // lanes lie closer together than values
-    bool is_plain_in, is_plain_out;  // complex numbers without a factor
 
     BK_HD int padded(int i) const { return i + (i >> skip); }
     BK_HD int pitch() const { return padded((1 << log_n) - 1) + 1; }
+    BK_HD int step() const { return 1 << (log_n - 3); }
+    BK_HD int jump() const { return step() + (step() >> skip); }
+
+    // Lanes of n values, as many in a tile as `values` hold.
+    static PowerTile of(int64_t n, int64_t lanes, int64_t values) {
+        PowerTile tile{};
+        tile.lanes = static_cast<uint32_t>(lanes);
+        while ((1 << tile.log_n) < n) ++tile.log_n;
+        tile.skip = std::min(4, tile.log_n - 3);
+        while (n << (tile.log_lanes + 1) <= values && (int64_t{1} << tile.log_lanes) < lanes) ++tile.log_lanes;
+        tile.set_tiles();
+        return tile;
+    }
+    void set_tiles() { tiles = static_cast<uint32_t>(ceil_div<int64_t>(lanes, int64_t{1} << log_lanes)); }
+    // Blocks that fill the SMs, each of which holds so many threads.
+    template <class R>
+    Grid grid(int threads_of_sm = 2 * kPowerThreads<R>) const;
+};
+
+struct PowerPass : PowerTile {
+    FftPass pass;
+    FastDiv<uint32_t> extent[kFftAxes];
+    FastDiv<uint32_t> fiber_tiles;   // of a fiber with mirrored lanes
+    int64_t half_in, half_out;       // strides of half a Hermitian fiber
+    bool is_plain_in, is_plain_out;  // complex numbers without a factor
+
+    void set_extents() {
+        for (int a = 0; a < pass.axes; ++a) extent[a] = FastDiv<uint32_t>(pass.axis[a].extent);
+    }
 };
 
 // A lane of the tile and the values q + t n / 8 of it.
 struct PowerLane {
     int lane, q;
 
-    static BK_DEVICE PowerLane of(const PowerPass& of, bool lanes_first) {
+    static BK_DEVICE PowerLane of(const PowerTile& of, bool lanes_first) {
         const int thread = static_cast<int>(threadIdx.x), log_step = of.log_n - 3;
         if (lanes_first) return {thread & ((1 << of.log_lanes) - 1), thread >> of.log_lanes};
         return {thread >> log_step, thread & ((1 << log_step) - 1)};
@@ -144,9 +170,9 @@ BK_DEVICE void power_butterfly8(FftValue<R> (&a)[8], const FftWord<R>* table, in
 // The values q + v n / 8 of the transform, in the order of v, from those of the first pass. `last` are the lanes and values
 // that the thread gets.
 template <class R>
-BK_DEVICE void power_transform(const PowerPass& of, const PowerLane& first, const PowerLane& last, FftValue<R> (&a)[8],
+BK_DEVICE void power_transform(const PowerTile& of, const PowerLane& first, const PowerLane& last, FftValue<R> (&a)[8],
                                FftWord<R>* tile, const FftWord<R>* table) {
-    const int pitch = of.pitch(), step = 1 << (of.log_n - 3), jump = step + (step >> of.skip);
+    const int pitch = of.pitch(), step = of.step(), jump = of.jump();
     Butterfly<8, R, R>::apply(a);
     __syncthreads();
     FftWord<R>* to = tile + first.lane * pitch + of.padded(8 * first.q);
@@ -210,7 +236,7 @@ BK_DEVICE void load_halves(const PowerPass& of, const LaneOffset& at, int q, con
     const FftPass& pass = of.pass;
     const auto* from = reinterpret_cast<const FftWord<R>*>(x);
     const FftRoot<R> root = pair_root(of, at, root_of_q);
-    const int step = 1 << (of.log_n - 3);
+    const int step = of.step();
 #pragma unroll
     for (int t = 0; t < 8; ++t) {
         const int64_t e = q + t * step, k = at.position + e * pass.position;
@@ -223,22 +249,31 @@ BK_DEVICE void load_halves(const PowerPass& of, const LaneOffset& at, int q, con
     }
 }
 
+// Values behind the middle, v >= 4, in shared memory; the image of value v < 4 is `result`[(7 - v) jump], in lane `partner`.
+// Value 0 of a lane that starts with the fiber has no image.
+template <class R>
+BK_DEVICE FftWord<R>* exchange_upper(const PowerTile& of, const PowerLane& at, const FftValue<R> (&a)[8], FftWord<R>* tile,
+                                     int partner, bool is_start = true) {
+    const int pitch = of.pitch(), step = of.step(), jump = of.jump();
+    FftWord<R>* own = tile + at.lane * pitch + of.padded(at.q);
+    __syncthreads();
+#pragma unroll
+    for (int v = 4; v < 8; ++v) own[v * jump] = {a[v].re, a[v].im};
+    __syncthreads();
+    const int image_of_q = is_start ? step - at.q : step - 1 - at.q;  // n / 8 for q = 0: a place of the next v
+    return tile + partner * pitch + (image_of_q == step ? jump : of.padded(image_of_q));
+}
+
 // Values k and N - k of a half fiber, from those of the transform of its pairs.
 template <class R>
 BK_DEVICE void store_halves(const PowerPass& of, const PowerLane& last, const LaneOffset& at, bool is_used,
                             const FftRoot<R>& root_of_q, FftValue<R> (&a)[8], FftWord<R>* tile, R* y) {
     const FftPass& pass = of.pass;
-    const int pitch = of.pitch(), q = last.q, step = 1 << (of.log_n - 3), jump = step + (step >> of.skip);
-    FftWord<R>* own = tile + last.lane * pitch + of.padded(q);
-    __syncthreads();
-#pragma unroll
-    for (int v = 4; v < 8; ++v) own[v * jump] = {a[v].re, a[v].im};
-    __syncthreads();
-    if (!is_used) return;
+    const int q = last.q, step = of.step();
     const bool is_start = at.position == 0, is_middle = pass.mirrors && 2 * at.position == of.extent[0].divisor();
-    const int lane = is_start || is_middle ? last.lane : last.lane ^ (1 << (of.log_lanes - 1));
-    const int image_of_q = !is_start ? step - 1 - q : step - q;  // n / 8 for q = 0: a place of the next v
-    const FftWord<R>* images = tile + lane * pitch + (image_of_q == step ? jump : of.padded(image_of_q));
+    const int partner = is_start || is_middle ? last.lane : last.lane ^ (1 << (of.log_lanes - 1));
+    const FftWord<R>* images = exchange_upper(of, last, a, tile, partner, is_start);
+    if (!is_used) return;
     const FftRoot<R> root = pair_root(of, at, root_of_q);
     const R scale = static_cast<R>(pass.scale);
     auto* to = reinterpret_cast<FftWord<R>*>(y);
@@ -250,7 +285,7 @@ BK_DEVICE void store_halves(const PowerPass& of, const PowerLane& last, const La
             value = {a[0].re + a[0].im, R(0)};
             image = {a[0].re - a[0].im, R(0)};
         } else {
-            image = images[(7 - v) * jump];
+            image = images[(7 - v) * of.jump()];
             const FftRoot<R> w = root * sixteenth<R>(v);
             unpack_pair(value, image, w.c, w.s);
         }
@@ -266,7 +301,7 @@ template <class R>
 BK_DEVICE void load_power(const PowerPass& of, const LaneOffset& at, int q, const R* x, FftValue<R> (&a)[8]) {
     const FftPass& pass = of.pass;
     const auto* from = reinterpret_cast<const FftWord<R>*>(x);
-    const int step = 1 << (of.log_n - 3);
+    const int step = of.step();
     if (of.is_plain_in) {
         from += at.in + q * pass.in;
 #pragma unroll
@@ -309,7 +344,7 @@ BK_DEVICE void rotate_power(const PowerPass& of, const LaneOffset& at, int q, Ff
 template <class R>
 BK_DEVICE void store_power(const PowerPass& of, const LaneOffset& at, int q, FftValue<R> (&a)[8], R* y) {
     const FftPass& pass = of.pass;
-    const int step = 1 << (of.log_n - 3);
+    const int step = of.step();
     if (!of.is_plain_out) {
 #pragma unroll
         for (int v = 0; v < 8; ++v) store_value(pass, at, q + v * step, a[v], y);
@@ -363,6 +398,15 @@ __global__ void __launch_bounds__(kPowerThreads<R>, 2) fft_power_kernel(PowerPas
 // --- the launch --------------------------------------------------------------------------------------------------------------
 
 template <class R>
+Grid PowerTile::grid(int threads_of_sm) const {
+    const int threads = step() << log_lanes;
+    const int64_t bytes = ((pitch() << log_lanes) + power_table_values(log_n)) * int64_t{sizeof(FftWord<R>)};
+    const int64_t resident = threads_of_sm / std::max(threads, 128) * std::max<int64_t>(1, device_sms());
+    return Grid{dim3(static_cast<unsigned>(std::min<int64_t>(tiles, resident))), dim3(static_cast<unsigned>(threads)), 1,
+                static_cast<unsigned>(bytes)};
+}
+
+template <class R>
 constexpr bool is_power_length(int64_t n) {
     return n >= 16 && n <= 8 * kPowerThreads<R> && (n & (n - 1)) == 0;
 }
@@ -375,35 +419,28 @@ bool is_power_pass(const FftPass& pass, const void* x, const void* y) {
 
 template <class R>
 Status fft_power_pass(const FftPass& pass, const void* x, void* y, const Launch& launch) {
-    PowerPass of{};
-    of.pass = pass;
-    of.lanes = static_cast<uint32_t>(pass.lanes());
-    while ((1 << of.log_n) < pass.n) ++of.log_n;
-    of.skip = std::min(4, of.log_n - 3);
     const auto distance = [](int64_t stride) { return stride < 0 ? -stride : stride; };
-    of.reads_lanes = pass.axes > 0 && distance(pass.axis[0].in) < distance(pass.in);
-    of.writes_lanes = pass.axes > 0 && distance(pass.axis[0].out) < distance(pass.out);
+    const bool reads_lanes = pass.axes > 0 && distance(pass.axis[0].in) < distance(pass.in);
+    const bool writes_lanes = pass.axes > 0 && distance(pass.axis[0].out) < distance(pass.out);
     // Lanes that lie together want many in a tile; of contiguous values a smaller one lets more blocks share an SM.
-    const bool is_strided = pass.mirrors || of.reads_lanes || of.writes_lanes;
-    const int values = 8 * (is_strided ? kPowerThreads<R> : 256);
-    while (pass.n << (of.log_lanes + 1) <= values && (1u << of.log_lanes) < of.lanes) ++of.log_lanes;
-    for (int a = 0; a < pass.axes; ++a) of.extent[a] = FastDiv<uint32_t>(pass.axis[a].extent);
+    const bool is_strided = pass.mirrors || reads_lanes || writes_lanes;
+    PowerPass of{};
+    static_cast<PowerTile&>(of) = PowerTile::of(pass.n, pass.lanes(), 8 * (is_strided ? kPowerThreads<R> : kPowerRowThreads));
+    of.reads_lanes = reads_lanes;
+    of.writes_lanes = writes_lanes;
+    of.pass = pass;
+    of.set_extents();
     of.half_in = pass.mirrors ? pass.axis[0].in : pass.in;
     of.half_out = pass.mirrors ? pass.axis[0].out : pass.out;
     if (pass.mirrors) {
         while (pass.axis[0].extent >> of.log_lanes == 0) --of.log_lanes;
         of.fiber_tiles = FastDiv<uint32_t>(pass.axis[0].extent >> of.log_lanes);
+        of.set_tiles();
     }
-    of.tiles = static_cast<uint32_t>(ceil_div<int64_t>(of.lanes, int64_t{1} << of.log_lanes));
     of.is_plain_in = pass.in_form == FftForm::kComplex && pass.in_factor == FftFactor::kNone && !pass.in_swaps[1] &&
                      pass.present >= (pass.packing == FftPacking::kUnpacks ? 2 * pass.length : pass.padded);
     of.is_plain_out = pass.out_form == FftForm::kComplex && pass.out_factor == FftFactor::kNone && !pass.out_swaps[1];
-    const int threads = pass.n / 8 << of.log_lanes;
-    const int64_t bytes = ((of.pitch() << of.log_lanes) + power_table_values(of.log_n)) * int64_t{sizeof(FftWord<R>)};
-    const int64_t resident = 2 * kPowerThreads<R> / std::max(threads, 128) * std::max<int64_t>(1, device_sms());
-    const Grid grid{dim3(static_cast<unsigned>(std::min<int64_t>(of.tiles, resident))), dim3(static_cast<unsigned>(threads)), 1,
-                    static_cast<unsigned>(bytes)};
-    return launch_kernel(launch, grid, fft_power_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));
+    return launch_kernel(launch, of.grid<R>(), fft_power_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));
 }
 
 }  // namespace bk
