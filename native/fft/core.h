@@ -48,4 +48,9 @@ bool fft_takes_cosine(const FftCosineRows& of);
 template <class R>
 Status fft_cosine_pass(const FftCosineRows& of, const R* x, R* y, const Launch& launch);
 
+// A GPU alone: convolution of fibers of x, in segments, with filters. `spectra` are those of the filters, of n / 2 + 1 values
+// over n. The axes of `lanes` have the strides of x and y, as positions those of spectra, and as rest the numbers of segments.
+template <class R>
+Status fft_convolve_pass(const FftPass& lanes, const FftSegments& of, const R* x, const R* spectra, R* y, const Launch& launch);
+
 }  // namespace bk

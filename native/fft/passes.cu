@@ -249,5 +249,8 @@ template bool fft_takes_cosine<float>(const FftCosineRows&);
 template bool fft_takes_cosine<double>(const FftCosineRows&);
 template Status fft_cosine_pass<float>(const FftCosineRows&, const float*, float*, const Launch&);
 template Status fft_cosine_pass<double>(const FftCosineRows&, const double*, double*, const Launch&);
+template Status fft_convolve_pass<float>(const FftPass&, const FftSegments&, const float*, const float*, float*, const Launch&);
+template Status fft_convolve_pass<double>(const FftPass&, const FftSegments&, const double*, const double*, double*,
+                                          const Launch&);
 
 }  // namespace bk

@@ -91,7 +91,8 @@ __global__ void __launch_bounds__(kPowerRowThreads, kRowBlocks<R>) fft_cosine_ke
 
 template <class R>
 bool fft_takes_cosine(const FftCosineRows& of) {
-    return of.kind == 2 && of.n % 2 == 0 && is_power_length<R>(of.n / 2) && of.n / 2 <= 8 * kPowerRowThreads && of.rows <= INT32_MAX / 2;
+    return of.kind == 2 && of.n % 2 == 0 && is_power_length<R>(of.n / 2) && of.n / 2 <= 8 * kPowerRowThreads &&
+           of.rows <= INT32_MAX / 2;
 }
 
 template <class R>
@@ -100,6 +101,108 @@ Status fft_cosine_pass(const FftCosineRows& of, const R* x, R* y, const Launch& 
     static_cast<PowerTile&>(pass) = PowerTile::of(of.n / 2, of.rows, 8 * kPowerRowThreads);
     pass.rows = of;
     return launch_kernel(launch, pass.grid<R>(kRowBlocks<R> * kPowerRowThreads), fft_cosine_kernel<R>, pass, x, y);
+}
+
+// --- convolution -------------------------------------------------------------------------------------------------------------
+
+struct PowerConvolution : PowerPass {
+    FftSegments segments;
+};
+
+template <class R>
+BK_DEVICE FftValue<R> product(const FftValue<R>& a, const FftValue<R>& b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+// Transforms of pairs of real numbers become those of their convolution, times 2.
+template <class R>
+BK_DEVICE void multiply_pairs(const PowerTile& of, const PowerLane& at, bool is_used, const FftRoot<R>& root_of_q,
+                              const FftWord<R>* spectrum, FftValue<R> (&a)[8], FftWord<R>* tile) {
+    const int half = 1 << of.log_n, q = at.q, step = of.step(), jump = of.jump();
+    FftWord<R>* own = tile + at.lane * of.pitch() + of.padded(q);
+    FftWord<R>* images = exchange_upper(of, at, a, tile, at.lane);
+    if (is_used) {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            const int k = q + v * step;
+            const FftValue<R> by = spectrum[k], image_by = spectrum[half - k];
+            const FftRoot<R> w = root_of_q * sixteenth<R>(v);
+            if (k == 0) {
+                const R sum = (a[0].re + a[0].im) * by.re, difference = (a[0].re - a[0].im) * image_by.re;
+                a[0] = {sum + difference, sum - difference};
+                continue;
+            }
+            FftValue<R> image = images[(7 - v) * jump];
+            unpack_pair(a[v], image, w.c, w.s);
+            a[v] = product(a[v], by);
+            image = product(image, image_by);
+            pack_pair(a[v], image, w.c, w.s);
+            images[(7 - v) * jump] = {image.re, image.im};
+        }
+        if (q == 0) {  // the middle is its own image
+            const FftValue<R> middle = product(FftValue<R>{a[4].re, -a[4].im}, FftValue<R>(spectrum[half / 2]));
+            own[4 * jump] = {2 * middle.re, -2 * middle.im};
+        }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int v = 4; v < 8; ++v) a[v] = own[v * jump];
+}
+
+template <class R>
+__global__ void __launch_bounds__(kPowerRowThreads, kRowBlocks<R>)
+    fft_convolve_kernel(PowerConvolution of, const R* x, const R* spectra, R* y) {
+    BK_LAUNCH_SHARED(uint4, shared);
+    auto* tile = reinterpret_cast<FftWord<R>*>(shared);
+    auto* table = tile + (of.pitch() << of.log_lanes);
+    power_tables<R>(of.log_n, table);
+    const FftSegments& part = of.segments;
+    const PowerLane own = PowerLane::of(of, false);
+    const FftRoot<R> root_of_q = unit_root<R>(own.q, part.n);
+    const int step = of.step();
+    for (uint32_t t = blockIdx.x; t < of.tiles; t += gridDim.x) {
+        const uint32_t number = power_lane_number(of, t, own.lane);
+        const bool is_used = number < of.lanes;
+        const LaneOffset at = power_offset(of, number);
+        const int64_t before = at.rest * part.useful - (part.taps - 1);  // the result of element 0
+        FftValue<R> a[8] = {};
+        if (is_used) {
+            const int64_t from = part.first + before;
+#pragma unroll
+            for (int e = 0; e < 8; ++e) {
+                const int64_t i = from + 2 * (own.q + e * step);
+                if (i >= 0 && i < part.elements) a[e].re = x[at.in + i * of.pass.in];
+                if (i + 1 >= 0 && i + 1 < part.elements) a[e].im = x[at.in + (i + 1) * of.pass.in];
+            }
+        }
+        power_transform(of, own, own, a, tile, table);
+        multiply_pairs(of, own, is_used, root_of_q, reinterpret_cast<const FftWord<R>*>(spectra) + at.position, a, tile);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) a[e] = {a[e].im, a[e].re};
+        power_transform(of, own, own, a, tile, table);
+        if (!is_used) continue;
+        const auto store = [&](int j, R value) {
+            const int64_t result = before + j, whole = part.first + result;
+            if (j < part.taps - 1 || result >= part.results) return;
+            y[at.out + result * of.pass.out] = whole >= 0 && whole < part.last ? value : R(0);
+        };
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+            store(2 * (own.q + e * step), a[e].im);
+            store(2 * (own.q + e * step) + 1, a[e].re);
+        }
+    }
+}
+
+template <class R>
+Status fft_convolve_pass(const FftPass& lanes, const FftSegments& segments, const R* x, const R* spectra, R* y,
+                         const Launch& launch) {
+    PowerConvolution of{};
+    static_cast<PowerTile&>(of) = PowerTile::of(segments.n / 2, lanes.lanes(), 8 * kPowerRowThreads);
+    of.pass = lanes;
+    of.set_extents();
+    of.segments = segments;
+    return launch_kernel(launch, of.grid<R>(kRowBlocks<R> * kPowerRowThreads), fft_convolve_kernel<R>, of, x, spectra, y);
 }
 
 }  // namespace bk
