@@ -40,23 +40,22 @@ struct TilePass {
 };
 
 template <int r, class R>
-BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch, FftValue<R>* tile, const FftRoot<R>* roots) {
+BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch, FftWord<R>* tile, const FftWord<R>* roots) {
     const int n = of.pass.n, butterflies = n / r, step = n / (m * r);
     for (int q = threadIdx.x; q < used * butterflies; q += kThreads) {
         const auto lane = of.of_lane[p](static_cast<uint32_t>(q));
         const auto block = of.of_block[p](lane.remainder);
-        FftValue<R>* values = tile + static_cast<int>(lane.quotient) * pitch;
+        FftWord<R>* values = tile + static_cast<int>(lane.quotient) * pitch;
         const int j = static_cast<int>(block.remainder), base = static_cast<int>(block.quotient) * m * r + j;
         FftValue<R> a[r];
         a[0] = values[padded(base)];
 #pragma unroll
         for (int t = 1; t < r; ++t) {
-            const FftRoot<R> root = roots[j * t * step];
-            a[t] = rotated(values[padded(base + t * m)], root.c, root.s);
+            a[t] = rotated<R>(values[padded(base + t * m)], power_root(roots, j * t * step));
         }
         Butterfly<r, R, R>::apply(a);
 #pragma unroll
-        for (int t = 0; t < r; ++t) values[padded(base + t * m)] = a[t];
+        for (int t = 0; t < r; ++t) values[padded(base + t * m)] = {a[t].re, a[t].im};
     }
 }
 
@@ -66,11 +65,12 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
     __shared__ LaneOffset offsets[kMaxLanes];
     const FftPass& pass = of.pass;
     const int n = pass.n, pitch = padded(n - 1) + 1;
-    auto* tile = reinterpret_cast<FftValue<R>*>(shared);
-    auto* roots = reinterpret_cast<FftRoot<R>*>(tile + of.tile_lanes * pitch);
+    auto* tile = reinterpret_cast<FftWord<R>*>(shared);
+    auto* roots = tile + of.tile_lanes * pitch;
     auto* positions = reinterpret_cast<uint16_t*>(roots + n);
     for (int i = threadIdx.x; i < n; i += kThreads) {
-        roots[i] = unit_root<R>(i, n);
+        const FftRoot<R> root = unit_root<R>(i, n);
+        roots[i] = {root.c, root.s};
         int rest = i, size = n, at = 0;
         for (int p = of.radices; p-- > 0;) {
             size /= of.radix[p];
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             const auto along = of.values(static_cast<uint32_t>(i));
             const int lane = of.reads_lanes ? i % used : static_cast<int>(along.quotient);
             const int e = of.reads_lanes ? i / used : static_cast<int>(along.remainder);
-            tile[lane * pitch + padded(positions[e])] = take_value(pass, offsets[lane], e, x);
+            const FftValue<R> value = take_value(pass, offsets[lane], e, x);
+            tile[lane * pitch + padded(positions[e])] = {value.re, value.im};
         }
         int m = 1;
         for (int p = 0; p < of.radices; m *= of.radix[p++]) {
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             if (of.radices == 0) {  // a large prime factor: the definition
                 value = {R(0), R(0)};
                 for (int e = 0, angle = 0; e < n; ++e) {
-                    value = value + rotated(tile[lane * pitch + padded(e)], roots[angle].c, roots[angle].s);
+                    value = value + rotated<R>(tile[lane * pitch + padded(e)], power_root(roots, angle));
                     angle = angle + k >= n ? angle + k - n : angle + k;
                 }
             }

@@ -110,6 +110,15 @@ BK_DEVICE LaneOffset power_offset(const PowerPass& of, uint32_t index) {
     return at;
 }
 
+// Twice the values of the longest fibers whose roots 32-bit numbers compute.
+constexpr int64_t kShortRoots = int64_t{1} << 28;
+
+// The root k of n <= kShortRoots.
+template <class R>
+BK_DEVICE FftRoot<R> short_root(int64_t k, int64_t n) {
+    return unit_root_of<R, int32_t>(static_cast<int32_t>(k), static_cast<int32_t>(n));
+}
+
 template <class R>
 BK_DEVICE FftRoot<R> operator*(const FftRoot<R>& a, const FftRoot<R>& b) {
     return {a.c * b.c - a.s * b.s, a.s * b.c + a.c * b.s};
@@ -225,7 +234,7 @@ BK_DEVICE void power_transform(const PowerTile& of, const PowerLane& first, cons
 // The root of value k of a half fiber, k = position + q + v n / 8 in values of the pass, without the factor of v.
 template <class R>
 BK_DEVICE FftRoot<R> pair_root(const PowerPass& of, const LaneOffset& at, const FftRoot<R>& root_of_q) {
-    return at.position == 0 ? root_of_q : root_of_q * unit_root<R>(at.position, 2 * of.pass.length);
+    return at.position == 0 ? root_of_q : root_of_q * short_root<R>(at.position, 2 * of.pass.length);
 }
 
 // Pairs of the inverse's real numbers, times 2, from half a Hermitian fiber, of which imaginary parts at both ends are not
@@ -329,8 +338,8 @@ BK_DEVICE void load_power(const PowerPass& of, const LaneOffset& at, int q, cons
 template <class R>
 BK_DEVICE void rotate_power(const PowerPass& of, const LaneOffset& at, int q, FftValue<R> (&a)[8]) {
     const int64_t period = of.pass.period, turn = at.rest << (of.log_n - 3);
-    const FftRoot<R> w0 = unit_root<R>(q * at.rest, period), w1 = unit_root<R>(turn, period);
-    const FftRoot<R> w4 = w0 * unit_root<R>(4 * turn, period), w2 = w1 * w1, w3 = w2 * w1;
+    const FftRoot<R> w0 = short_root<R>(q * at.rest, period), w1 = short_root<R>(turn, period);
+    const FftRoot<R> w4 = w0 * short_root<R>(4 * turn, period), w2 = w1 * w1, w3 = w2 * w1;
     a[0] = rotated(a[0], w0);
     a[1] = rotated(a[1], w0 * w1);
     a[2] = rotated(a[2], w0 * w2);
@@ -414,7 +423,8 @@ constexpr bool is_power_length(int64_t n) {
 template <class R>
 bool is_power_pass(const FftPass& pass, const void* x, const void* y) {
     const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
-    return is_power_length<R>(pass.n) && addresses % sizeof(FftWord<R>) == 0 && pass.lanes() <= INT32_MAX / 2;
+    return is_power_length<R>(pass.n) && 2 * pass.length <= kShortRoots && pass.period <= kShortRoots &&
+           addresses % sizeof(FftWord<R>) == 0 && pass.lanes() <= INT32_MAX / 2;
 }
 
 template <class R>

@@ -140,12 +140,19 @@ inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
 
 constexpr int64_t fft_aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
 
+// Values of a part of a split fiber at most. A GPU reads parts whose values lie apart in whole sectors if a tile has several.
+template <class R>
+int64_t fft_most_part_values(bool stays) {
+    const int64_t most = stays ? fft_most_values<R>() : fft_most_tile_values<R>();
+    return BK_CUDA ? most / 4 : most;
+}
+
 // Bytes that transforms of `fibers` fibers of a smooth length can use: tiles, and an array of complex numbers where fibers
 // take more than one pass.
 template <class R>
 int64_t fft_parts_bytes(int64_t n, int64_t fibers) {
     if (n <= fft_most_tile_values<R>()) return fft_tile_bytes<R>(n, fibers);
-    const FftParts parts = FftParts::of(n, fft_most_tile_values<R>());
+    const FftParts parts = FftParts::of(n, fft_most_part_values<R>(false));
     int64_t tiles = 0;
     for (int p = 0; p < parts.count; ++p) tiles = std::max(tiles, fft_tile_bytes<R>(parts.n[p], n / parts.n[p] * fibers));
     return fft_aligned(fibers * n * 2 * int64_t{sizeof(R)}) + tiles;
@@ -196,7 +203,7 @@ BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* 
     choose_lanes(whole);
     if (fft_takes_whole<R>(n, scratch)) return fft_pass<R>(whole, x, y, scratch, launch);
     const bool stays = scratch == nullptr;
-    const FftParts parts = FftParts::of(n, stays ? fft_most_values<R>() : fft_most_tile_values<R>());
+    const FftParts parts = FftParts::of(n, fft_most_part_values<R>(stays));
     void* middle = stays ? y : scratch;
     void* tiles = stays ? nullptr : static_cast<char*>(scratch) + fft_aligned(array.count() * 2 * int64_t{sizeof(R)});
     int64_t between[kMaxRank];
@@ -302,8 +309,8 @@ bool packs_whole(int64_t pairs, const void* scratch) {
 template <class R>
 bool gpu_packs(const FftArray& array, int64_t pairs, const void* x, const void* y, const void* scratch) {
     const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
-    const int64_t most = fft_most_values<R>();
-    const bool has_size = pairs <= most ? pairs >= 16 : scratch != nullptr && pairs <= most / 4 * (most / 4);
+    const int64_t part = fft_most_part_values<R>(false);
+    const bool has_size = pairs <= fft_most_values<R>() ? pairs >= 16 : scratch != nullptr && pairs <= part * part;
     return has_size && (pairs & (pairs - 1)) == 0 && addresses % (2 * sizeof(R)) == 0 && array.count() <= INT32_MAX;
 }
 
@@ -326,7 +333,7 @@ BK_COLD Status fft_packed_parts(const FftArray& pairs, FftFiber complex, FftPack
     const bool unpacks = packing == FftPacking::kUnpacks;
     complex.length = pairs.extent[complex.axis];
     complex.in_swaps[0] = complex.out_swaps[0] = !unpacks;
-    const FftParts parts = FftParts::of(complex.length, fft_most_values<R>());
+    const FftParts parts = FftParts::of(complex.length, fft_most_part_values<R>(false));
     int64_t between[kMaxRank];
     dense_strides(pairs, between);
     FftPass pass = part_of_fibers(pairs, complex, parts, 0, pairs.in, between, false, !unpacks);
