@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a pass on a GPU: their places in memory, with the forms, factors and scales of both sides.
+// Values of a pass on a GPU: where they are in memory, with the forms, factors and scales of both sides.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // A pass of transforms of n = 2^p values on a GPU, n >= 16: a thread has eight of them in registers.
 //
 // The passes over a tile are those of Stockham: of radix 8, then of 2 or 4 if p asks for one. Butterfly q reads the values
-// q + t n / 8, in memory at first, and in shared memory writes the places where the next pass of radix 8 finds values alike.
+// q + t n / 8, in memory at first, and in shared memory writes the slots where the next pass of radix 8 finds values alike.
 // The last pass keeps its results in registers. Values of pairs of real numbers (fft/packed_real.h) meet their mirror images
 // there too: those behind the middle are exchanged through shared memory. A split fiber has them in two lanes, which then
 // belong to one tile. Roots of unity are computed once a block, which takes tile after tile.
@@ -37,7 +37,7 @@ struct alignas(2 * sizeof(R)) FftWord {
 struct PowerTile {
     uint32_t lanes, tiles;
     int32_t log_n, log_lanes;        // of a transform; of a tile
-    int32_t skip;                    // log2 of the values behind which a place of shared memory is left out
+    int32_t skip;                    // log2 of the values behind which a slot of shared memory is left out
     bool reads_lanes, writes_lanes;  // lanes lie closer together than values
 
     BK_HD int padded(int i) const { return i + (i >> skip); }
@@ -269,7 +269,7 @@ BK_DEVICE FftWord<R>* exchange_upper(const PowerTile& of, const PowerLane& at, c
 #pragma unroll
     for (int v = 4; v < 8; ++v) own[v * jump] = {a[v].re, a[v].im};
     __syncthreads();
-    const int image_of_q = is_start ? step - at.q : step - 1 - at.q;  // n / 8 for q = 0: a place of the next v
+    const int image_of_q = is_start ? step - at.q : step - 1 - at.q;  // n / 8 for q = 0: a slot of the next v
     return tile + partner * pitch + (image_of_q == step ? jump : of.padded(image_of_q));
 }
 
@@ -337,9 +337,9 @@ BK_DEVICE void load_power(const PowerPass& of, const LaneOffset& at, int q, cons
 // The rotation behind a pass that is not a split fiber's last.
 template <class R>
 BK_DEVICE void rotate_power(const PowerPass& of, const LaneOffset& at, int q, FftValue<R> (&a)[8]) {
-    const int64_t period = of.pass.period, turn = at.rest << (of.log_n - 3);
-    const FftRoot<R> w0 = short_root<R>(q * at.rest, period), w1 = short_root<R>(turn, period);
-    const FftRoot<R> w4 = w0 * short_root<R>(4 * turn, period), w2 = w1 * w1, w3 = w2 * w1;
+    const int64_t period = of.pass.period, advance = at.rest << (of.log_n - 3);
+    const FftRoot<R> w0 = short_root<R>(q * at.rest, period), w1 = short_root<R>(advance, period);
+    const FftRoot<R> w4 = w0 * short_root<R>(4 * advance, period), w2 = w1 * w1, w3 = w2 * w1;
     a[0] = rotated(a[0], w0);
     a[1] = rotated(a[1], w0 * w1);
     a[2] = rotated(a[2], w0 * w2);
