@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discrete cosine and sine transforms of types I to IV along an axis, as SciPy defines them, by Fourier transforms of real or
-// complex fibers of about their length (Makhoul 1980 for II and III): one pass before and one behind.
+// complex fibers of about their length (Makhoul 1980 for II and III): one pass before and one behind, or all in one.
 //
 //   I    y[k] = x[0] + (-1)^k x[n-1] + 2 sum x[j] cos(pi j k / (n-1))          2 sum x[j] sin(pi (j+1) (k+1) / (n+1))
 //   II   y[k] = 2 sum x[j] cos(pi k (2j+1) / 2n)                               2 sum x[j] sin(pi (k+1) (2j+1) / 2n)

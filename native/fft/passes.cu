@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of a Fourier transform on a GPU: a block transforms some lanes in shared memory, in position, one radix after another.
 // Values are loaded in reversed order of their digits. Roots of unity and digits are computed once a block, which then
-// takes tile after tile.
+// takes tile after tile. Powers of two have passes of their own (fft/power_pass.cuh).
 #include <algorithm>
 #include <cstdint>
 
