@@ -81,6 +81,11 @@ struct FftConvolve {
     }
     size_t workspace_size() const {
         Carver carver;
+        const Rows rows(*this);
+        if (rows.axis >= 0) {
+            carve_rows(&carver, rows);
+            return carver.bytes();
+        }
         Plan plan(*this);
         carve(&carver, plan);
         return carver.bytes();
@@ -95,6 +100,10 @@ struct FftConvolve {
         }
         if (work() == Work::kZeros) return copy_mapped(launch, window, sizeof(T), nullptr, y);
         BK_TRY(require_workspace(launch, workspace_size()));
+        if constexpr (BK_CUDA) {
+            const Rows rows(*this);
+            if (rows.axis >= 0) return rows.swaps ? run_rows(rows, w, x, y, launch) : run_rows(rows, x, w, y, launch);
+        }
         Carver carver(launch.workspace);
         const Carved carved = carve(&carver, plan);
         BK_TRY(plan.x.forward(x, carved.x, carved.scratch, launch));
@@ -128,6 +137,80 @@ struct FftConvolve {
     }
 
 private:
+    // Convolution along one axis, whose shorter operand is the filter: fibers in segments, each in one pass of a GPU.
+    struct Rows {
+        int32_t axis = -1;   // none: not served
+        bool swaps = false;  // x is the filter
+        FftSegments segments;
+        FftArray filter;  // and its spectra, row-major but for the axis, which is contiguous
+        const int32_t *shape, *filter_shape;
+        const int64_t* stride;
+        int64_t spectra = 0;  // complex numbers
+
+        explicit Rows(const FftConvolve& op) {
+            int32_t along = 0, found = -1;
+            for (int32_t d = 0; d < op.rank; ++d)
+                if (op.fourier_axes[d] != 0 &&
+                    (op.input_shape[d] != 1 || op.filter_shape[d] != 1 || op.output_shape[d] != 1 || op.starts[d] != 0))
+                    ++along, found = d;
+            if (!BK_CUDA || along != 1 || op.work() != Work::kAll) return;
+            swaps = op.filter_shape[found] > op.input_shape[found];
+            shape = swaps ? op.filter_shape : op.input_shape;
+            filter_shape = swaps ? op.input_shape : op.filter_shape;
+            stride = swaps ? op.stride_w : op.stride_x;
+            const int64_t* filter_stride = swaps ? op.stride_x : op.stride_w;
+            segments.taps = filter_shape[found];
+            segments.elements = shape[found];
+            segments.results = op.output_shape[found];
+            segments.first = op.starts[found];
+            segments.last = op.full(found);
+            segments.choose();
+            int64_t lanes = segments.count;
+            for (int32_t d = 0; d < op.rank; ++d)
+                if (d != found) lanes *= op.output_shape[d];
+            if (segments.n == 0 || lanes > INT32_MAX / 2) return;
+            axis = found;
+            filter.rank = op.rank;
+            spectra = segments.n / 2 + 1;
+            for (int32_t d = op.rank; d-- > 0;) {
+                filter.extent[d] = d == axis ? segments.n : filter_shape[d];
+                filter.in[d] = filter_stride == nullptr ? 0 : filter_stride[d];
+                filter.out[d] = d == axis ? 1 : spectra;
+                if (d != axis) spectra *= filter_shape[d];
+            }
+        }
+    };
+    struct CarvedRows {
+        T* spectra;
+        char* scratch;
+    };
+    static CarvedRows carve_rows(Carver* carver, const Rows& rows) {
+        CarvedRows carved;
+        carved.spectra = carver->take<T>(2 * rows.spectra);
+        carved.scratch = carver->take<char>(fft_axis_bytes<T>(rows.filter, rows.axis));
+        return carved;
+    }
+    BK_COLD Status run_rows(const Rows& rows, const T* x, const T* filter, T* y, const Launch& launch) const {
+        Carver carver(launch.workspace);
+        const CarvedRows carved = carve_rows(&carver, rows);
+        FftFiber fiber;
+        fiber.axis = rows.axis;
+        fiber.present = rows.segments.taps;
+        fiber.in_form = FftForm::kReal;
+        fiber.out_form = FftForm::kHermitian;
+        fiber.scale = 1.0 / static_cast<double>(rows.segments.n);
+        BK_TRY(fft_axis<T>(rows.filter, fiber, false, filter, carved.spectra, carved.scratch, launch));
+        FftPass lanes;
+        lanes.in = rows.stride[rows.axis];
+        lanes.out = stride_y[rows.axis];
+        add_axis(lanes, {rows.segments.count, 0, 0, 0, 1});
+        for (int32_t d = rank; d-- > 0;)
+            if (d != rows.axis)
+                add_axis(lanes, {output_shape[d], rows.shape[d] == 1 ? 0 : rows.stride[d], stride_y[d],
+                                 rows.filter_shape[d] == 1 ? 0 : rows.filter.out[d], 0});
+        return fft_convolve_pass<T>(lanes, rows.segments, x, carved.spectra, y, launch);
+    }
+
     int64_t full(int32_t d) const { return int64_t{input_shape[d]} + filter_shape[d] - 1; }
 
     // A spectrum: row-major, with the lengths n along the transformed axes, the last of which is halved.

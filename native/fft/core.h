@@ -11,6 +11,8 @@
 
 namespace bk {
 
+struct FftCosineRows;
+
 // Values of the longest transform of a pass on this device, without a workspace and with one of fft_tile_bytes for the tiles.
 template <class R>
 int64_t fft_most_values();
@@ -32,12 +34,23 @@ Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& la
 template <class R>
 Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch);
 
-// The CPU alone: a GPU's passes move as many bytes for real fibers as for complex ones of half the length.
+// The CPU alone: on a GPU a pass of the transform unpacks or packs.
 // Transforms of n / 2 pairs of real numbers, in y, become the n / 2 + 1 values of the Hermitian fibers of length n.
 template <class R>
 Status fft_unpack(const FftPass& fiber, void* y, const Launch& launch);
 // Hermitian fibers x of length n become transforms, in y, of the n / 2 pairs of their real inverse, without a scale.
 template <class R>
 Status fft_pack(const FftPass& fiber, const void* x, void* y, const Launch& launch);
+
+// A GPU alone: whether one pass computes these cosine transforms of dense rows, and that pass. y may be x.
+template <class R>
+bool fft_takes_cosine(const FftCosineRows& of);
+template <class R>
+Status fft_cosine_pass(const FftCosineRows& of, const R* x, R* y, const Launch& launch);
+
+// A GPU alone: convolution of fibers of x, in segments, with filters. `spectra` are those of the filters, of n / 2 + 1 values
+// over n. The axes of `lanes` have the strides of x and y, as positions those of spectra, and as rest the numbers of segments.
+template <class R>
+Status fft_convolve_pass(const FftPass& lanes, const FftSegments& of, const R* x, const R* spectra, R* y, const Launch& launch);
 
 }  // namespace bk

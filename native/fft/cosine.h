@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Discrete cosine and sine transforms of types I to IV along an axis, as SciPy defines them, by Fourier transforms of real or
-// complex fibers of about their length (Makhoul 1980 for II and III): one pass before and one behind.
+// complex fibers of about their length (Makhoul 1980 for II and III): one pass before and one behind, or all in one.
 //
 //   I    y[k] = x[0] + (-1)^k x[n-1] + 2 sum x[j] cos(pi j k / (n-1))          2 sum x[j] sin(pi (j+1) (k+1) / (n+1))
 //   II   y[k] = 2 sum x[j] cos(pi k (2j+1) / 2n)                               2 sum x[j] sin(pi (k+1) (2j+1) / 2n)
@@ -86,6 +86,12 @@ struct FftCosine {
         const FftCosineRows of = rows();
         const bool reads_x = is_dense(input_shape, stride_x), writes_y = is_dense(output_shape, stride_y);
         if (!reads_x) BK_TRY(copy_axis(x, carved.x, true, launch));
+        if constexpr (BK_CUDA) {
+            if (fft_takes_cosine<T>(of)) {
+                BK_TRY(fft_cosine_pass<T>(of, reads_x ? x : carved.x, writes_y ? y : carved.x, launch));
+                return writes_y ? Status::kOk : copy_axis(carved.x, y, false, launch);
+            }
+        }
         const int64_t before = of.before(), behind = of.behind(), length = of.length();
         BK_TRY(cosine_before<T>(launch, of, reads_x ? x : carved.x, carved.roots, carved.before));
         FftFiber fiber;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of a Fourier transform on a GPU: a block transforms some lanes in shared memory, in position, one radix after another.
 // Values are loaded in reversed order of their digits. Roots of unity and digits are computed once a block, which then
-// takes tile after tile.
+// takes tile after tile. Powers of two have passes of their own (fft/power_pass.cuh).
 #include <algorithm>
 #include <cstdint>
 
@@ -9,6 +9,9 @@
 #include "core/math/fastdiv.h"
 #include "fft/butterflies.h"
 #include "fft/core.h"
+#include "fft/pass_values.cuh"
+#include "fft/power_pass.cuh"
+#include "fft/power_rows.cuh"
 #include "fft/problem.h"
 #include "fft/roots.h"
 
@@ -36,98 +39,23 @@ struct TilePass {
     bool reads_lanes, writes_lanes;           // lanes lie closer together than values
 };
 
-struct LaneOffset {
-    int64_t in, out, position, rest;
-};
-
-BK_DEVICE LaneOffset lane_offset(const FftPass& pass, int64_t index) {
-    LaneOffset at{0, 0, 0, 0};
-    for (int a = 0; a < pass.axes; ++a) {
-        const FftAxis& axis = pass.axis[a];
-        const int64_t along = index % axis.extent;
-        index /= axis.extent;
-        at.in += along * axis.in;
-        at.out += along * axis.out;
-        at.position += along * axis.position;
-        at.rest += along * axis.rest;
-    }
-    return at;
-}
-
-template <class R>
-BK_DEVICE FftValue<R> load_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
-    const int64_t position = at.position + e * pass.position;
-    if (pass.in_form != FftForm::kHermitian) {
-        if (position >= pass.present) return {R(0), R(0)};
-        if (pass.in_form == FftForm::kReal) return {x[at.in + e * pass.in], R(0)};
-        return reinterpret_cast<const FftValue<R>*>(x)[at.in + e * pass.in];
-    }
-    const bool is_upper = 2 * position > pass.length;
-    const int64_t stored = is_upper ? pass.length - position : position;
-    if (stored >= pass.present) return {R(0), R(0)};
-    FftValue<R> value = reinterpret_cast<const FftValue<R>*>(x)[at.in + stored * pass.in];
-    if (stored == 0 || 2 * stored == pass.length) return {value.re, R(0)};
-    const R interior = static_cast<R>(pass.interior);
-    return {value.re * interior, (is_upper ? -value.im : value.im) * interior};
-}
-
-template <class R>
-BK_DEVICE FftValue<R> times_factor(const FftPass& pass, FftFactor factor, int64_t position, const FftValue<R>& value) {
-    const auto* spectrum = static_cast<const FftValue<R>*>(pass.spectrum);
-    const FftValue<R> by = factor == FftFactor::kSpectrum ? spectrum[position] : chirp<R>(factor, position, pass);
-    return {value.re * by.re - value.im * by.im, value.re * by.im + value.im * by.re};
-}
-
-// A value of the tile: from memory, with its factor.
-template <class R>
-BK_DEVICE FftValue<R> take_value(const FftPass& pass, const LaneOffset& at, int64_t e, const R* x) {
-    const int64_t position = at.position + e * pass.position;
-    FftValue<R> value{R(1), R(0)};
-    if (pass.in_factor == FftFactor::kChirp && position >= pass.length) return {R(0), R(0)};
-    if (pass.in_factor != FftFactor::kFilter) value = load_value(pass, at, e, x);
-    if (pass.in_swaps[0]) value = {value.im, value.re};
-    if (pass.in_factor != FftFactor::kNone) value = times_factor(pass, pass.in_factor, position, value);
-    return pass.in_swaps[1] ? FftValue<R>{value.im, value.re} : value;
-}
-
-template <class R>
-BK_DEVICE void store_value(const FftPass& pass, const LaneOffset& at, int64_t k, FftValue<R> value, R* y) {
-    const R scale = static_cast<R>(pass.scale);
-    const int64_t position = at.position + k * pass.position;
-    if (pass.out_factor == FftFactor::kChirp && position >= pass.length) return;
-    if (pass.out_swaps[0]) value = {value.im, value.re};
-    if (pass.out_factor != FftFactor::kNone) value = times_factor(pass, pass.out_factor, position, value);
-    if (pass.out_swaps[1]) value = {value.im, value.re};
-    value = {value.re * scale, value.im * scale};
-    if (pass.out_form == FftForm::kReal) {
-        y[at.out + k * pass.out] = value.re;
-    } else if (pass.out_form == FftForm::kComplex) {
-        reinterpret_cast<FftValue<R>*>(y)[at.out + k * pass.out] = value;
-    } else {
-        if (2 * position > pass.length) return;
-        const R interior = position == 0 || 2 * position == pass.length ? R(1) : static_cast<R>(pass.interior);
-        reinterpret_cast<FftValue<R>*>(y)[at.out + position * pass.out] = {value.re * interior, value.im * interior};
-    }
-}
-
 template <int r, class R>
-BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch, FftValue<R>* tile, const FftRoot<R>* roots) {
+BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch, FftWord<R>* tile, const FftWord<R>* roots) {
     const int n = of.pass.n, butterflies = n / r, step = n / (m * r);
     for (int q = threadIdx.x; q < used * butterflies; q += kThreads) {
         const auto lane = of.of_lane[p](static_cast<uint32_t>(q));
         const auto block = of.of_block[p](lane.remainder);
-        FftValue<R>* values = tile + static_cast<int>(lane.quotient) * pitch;
+        FftWord<R>* values = tile + static_cast<int>(lane.quotient) * pitch;
         const int j = static_cast<int>(block.remainder), base = static_cast<int>(block.quotient) * m * r + j;
         FftValue<R> a[r];
         a[0] = values[padded(base)];
 #pragma unroll
         for (int t = 1; t < r; ++t) {
-            const FftRoot<R> root = roots[j * t * step];
-            a[t] = rotated(values[padded(base + t * m)], root.c, root.s);
+            a[t] = rotated<R>(values[padded(base + t * m)], power_root(roots, j * t * step));
         }
         Butterfly<r, R, R>::apply(a);
 #pragma unroll
-        for (int t = 0; t < r; ++t) values[padded(base + t * m)] = a[t];
+        for (int t = 0; t < r; ++t) values[padded(base + t * m)] = {a[t].re, a[t].im};
     }
 }
 
@@ -137,11 +65,12 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
     __shared__ LaneOffset offsets[kMaxLanes];
     const FftPass& pass = of.pass;
     const int n = pass.n, pitch = padded(n - 1) + 1;
-    auto* tile = reinterpret_cast<FftValue<R>*>(shared);
-    auto* roots = reinterpret_cast<FftRoot<R>*>(tile + of.tile_lanes * pitch);
+    auto* tile = reinterpret_cast<FftWord<R>*>(shared);
+    auto* roots = tile + of.tile_lanes * pitch;
     auto* positions = reinterpret_cast<uint16_t*>(roots + n);
     for (int i = threadIdx.x; i < n; i += kThreads) {
-        roots[i] = unit_root<R>(i, n);
+        const FftRoot<R> root = unit_root<R>(i, n);
+        roots[i] = {root.c, root.s};
         int rest = i, size = n, at = 0;
         for (int p = of.radices; p-- > 0;) {
             size /= of.radix[p];
@@ -160,7 +89,8 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             const auto along = of.values(static_cast<uint32_t>(i));
             const int lane = of.reads_lanes ? i % used : static_cast<int>(along.quotient);
             const int e = of.reads_lanes ? i / used : static_cast<int>(along.remainder);
-            tile[lane * pitch + padded(positions[e])] = take_value(pass, offsets[lane], e, x);
+            const FftValue<R> value = take_value(pass, offsets[lane], e, x);
+            tile[lane * pitch + padded(positions[e])] = {value.re, value.im};
         }
         int m = 1;
         for (int p = 0; p < of.radices; m *= of.radix[p++]) {
@@ -186,7 +116,7 @@ __global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R
             if (of.radices == 0) {  // a large prime factor: the definition
                 value = {R(0), R(0)};
                 for (int e = 0, angle = 0; e < n; ++e) {
-                    value = value + rotated(tile[lane * pitch + padded(e)], roots[angle].c, roots[angle].s);
+                    value = value + rotated<R>(tile[lane * pitch + padded(e)], power_root(roots, angle));
                     angle = angle + k >= n ? angle + k - n : angle + k;
                 }
             }
@@ -262,6 +192,7 @@ int64_t fft_tile_bytes(int64_t, int64_t) {
 
 template <class R>
 Status fft_pass(const FftPass& pass, const void* x, void* y, void*, const Launch& launch) {
+    if (is_power_pass<R>(pass, x, y)) return fft_power_pass<R>(pass, x, y, launch);
     TilePass of{};
     of.pass = pass;
     of.lanes = pass.lanes();
@@ -314,5 +245,13 @@ template Status fft_direct<float>(const FftPass&, const void*, void*, const Laun
 template Status fft_direct<double>(const FftPass&, const void*, void*, const Launch&);
 template Status fft_unscramble<float>(const FftPass&, const FftParts&, void*, const Launch&);
 template Status fft_unscramble<double>(const FftPass&, const FftParts&, void*, const Launch&);
+
+template bool fft_takes_cosine<float>(const FftCosineRows&);
+template bool fft_takes_cosine<double>(const FftCosineRows&);
+template Status fft_cosine_pass<float>(const FftCosineRows&, const float*, float*, const Launch&);
+template Status fft_cosine_pass<double>(const FftCosineRows&, const double*, double*, const Launch&);
+template Status fft_convolve_pass<float>(const FftPass&, const FftSegments&, const float*, const float*, float*, const Launch&);
+template Status fft_convolve_pass<double>(const FftPass&, const FftSegments&, const double*, const double*, double*,
+                                          const Launch&);
 
 }  // namespace bk

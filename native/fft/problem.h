@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/abi/launch.h"
 
 namespace bk {
 
@@ -29,8 +30,9 @@ enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 // operand.
 enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
 
-// A pass of pairs of real numbers, on the CPU, whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the
-// transform or packed before it (fft/packed_real.h).
+// A pass of pairs of real numbers whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the transform or
+// packed before it (fft/packed_real.h). On a GPU n is a power of two, and a split fiber has such passes too: the first that
+// unpacks, which has a period, only reads pairs.
 enum class FftPacking : int32_t { kNone, kUnpacks, kPacks };
 
 struct FftAxis {
@@ -59,12 +61,38 @@ struct FftPass {
     const void* spectrum = nullptr;  // a factor of each position
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     FftPacking packing = FftPacking::kNone;
+    bool mirrors = false;  // a tile has lanes j and N - j: the first axis is that of a split fiber which unpacks or packs
     double scale = 1;
 
     int64_t lanes() const {
         int64_t count = 1;
         for (int a = 0; a < axes; ++a) count *= axis[a].extent;
         return count;
+    }
+};
+
+// Segments of convolutions: each is a circular one of n elements, of which the last `useful` are results.
+struct FftSegments {
+    int32_t n = 0, useful = 0;
+    int64_t count = 0, taps = 0;                     // of a fiber; elements of the filter
+    int64_t elements = 0, results = 0;               // of the fibers of x and y
+    int64_t first = 0, last = 0;                     // of the whole convolution: its element that is result 0, and its end
+    static constexpr int kMost = 4096, kLeast = 32;  // of n
+
+    // The cheapest segments, or none for a long filter.
+    void choose() {
+        double best = 0;
+        for (int64_t length = kLeast, work = 11; length <= kMost; length *= 2, ++work) {
+            const int64_t own = length - taps + 1;
+            if (2 * own < length) continue;
+            const int64_t segments = ceil_div(results, own);
+            const double cost = static_cast<double>(segments) * static_cast<double>(length * work);
+            if (n != 0 && cost >= best) continue;
+            best = cost;
+            n = static_cast<int32_t>(length);
+            useful = static_cast<int32_t>(own);
+            count = segments;
+        }
     }
 };
 

@@ -38,14 +38,14 @@ BK_HD FftRoot<R> first_octant(R x) {
 #endif
 }
 
-// 0 <= k < n < 2^60.
-template <class R>
-BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
+// 0 <= k < n, and 4 n is an Index.
+template <class R, class Index>
+BK_HD FftRoot<R> unit_root_of(Index k, Index n) {
     const bool is_lower = 2 * k > n;  // the conjugate of the upper half
     if (is_lower) k = n - k;
-    const bool is_left = 4 * k > n;            // cos(pi - x) = -cos(x)
-    int64_t up = is_left ? n - 2 * k : 2 * k;  // of n multiples of pi
-    const bool is_steep = 4 * up > n;          // cos(pi / 2 - x) = sin(x)
+    const bool is_left = 4 * k > n;          // cos(pi - x) = -cos(x)
+    Index up = is_left ? n - 2 * k : 2 * k;  // of n multiples of pi
+    const bool is_steep = 4 * up > n;        // cos(pi / 2 - x) = sin(x)
     // An angle of up / n multiples of pi, up to a quarter.
     const R x = is_steep ? static_cast<R>(n - 2 * up) / static_cast<R>(2 * n) : static_cast<R>(up) / static_cast<R>(n);
     FftRoot<R> root = first_octant(x);
@@ -57,6 +57,12 @@ BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
     if (is_left) root.c = -root.c;
     if (is_lower) root.s = -root.s;
     return root;
+}
+
+// 0 <= k < n < 2^60.
+template <class R>
+BK_HD FftRoot<R> unit_root(int64_t k, int64_t n) {
+    return unit_root_of<R, int64_t>(k, n);
 }
 
 // exp(-i pi position^2 / N), or its conjugate, which the filter has from both ends on; zero elsewhere.

@@ -86,7 +86,7 @@ inline FftPass whole_fibers(const FftArray& array, const FftFiber& of) {
 
 // Pass `number` of a split fiber. `from` and `to` have the array's strides of its two sides.
 inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const FftParts& parts, int number, const int64_t* from,
-                              const int64_t* to, bool stays_in_place) {
+                              const int64_t* to, bool stays_in_place, bool mirrors = false) {
     const int last = parts.count - 1;
     FftPass pass;
     pass.length = of.length;
@@ -122,7 +122,8 @@ inline FftPass part_of_fibers(const FftArray& array, const FftFiber& of, const F
     }
     for (int a = 0; a < array.rank; ++a)
         if (a != of.axis) add_axis(pass, {array.extent[a], from[a], to[a], 0, 0});
-    choose_lanes(pass);
+    pass.mirrors = mirrors;
+    if (!mirrors) choose_lanes(pass);
     return pass;
 }
 
@@ -139,12 +140,19 @@ inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
 
 constexpr int64_t fft_aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
 
+// Values of a part of a split fiber at most. A GPU reads parts whose values lie apart in whole sectors if a tile has several.
+template <class R>
+int64_t fft_most_part_values(bool stays) {
+    const int64_t most = stays ? fft_most_values<R>() : fft_most_tile_values<R>();
+    return BK_CUDA ? most / 4 : most;
+}
+
 // Bytes that transforms of `fibers` fibers of a smooth length can use: tiles, and an array of complex numbers where fibers
 // take more than one pass.
 template <class R>
 int64_t fft_parts_bytes(int64_t n, int64_t fibers) {
     if (n <= fft_most_tile_values<R>()) return fft_tile_bytes<R>(n, fibers);
-    const FftParts parts = FftParts::of(n, fft_most_tile_values<R>());
+    const FftParts parts = FftParts::of(n, fft_most_part_values<R>(false));
     int64_t tiles = 0;
     for (int p = 0; p < parts.count; ++p) tiles = std::max(tiles, fft_tile_bytes<R>(parts.n[p], n / parts.n[p] * fibers));
     return fft_aligned(fibers * n * 2 * int64_t{sizeof(R)}) + tiles;
@@ -195,7 +203,7 @@ BK_COLD Status fft_parts(const FftArray& array, const FftFiber& of, const void* 
     choose_lanes(whole);
     if (fft_takes_whole<R>(n, scratch)) return fft_pass<R>(whole, x, y, scratch, launch);
     const bool stays = scratch == nullptr;
-    const FftParts parts = FftParts::of(n, stays ? fft_most_values<R>() : fft_most_tile_values<R>());
+    const FftParts parts = FftParts::of(n, fft_most_part_values<R>(stays));
     void* middle = stays ? y : scratch;
     void* tiles = stays ? nullptr : static_cast<char*>(scratch) + fft_aligned(array.count() * 2 * int64_t{sizeof(R)});
     int64_t between[kMaxRank];
@@ -297,6 +305,15 @@ bool packs_whole(int64_t pairs, const void* scratch) {
     return pairs > 0 && is_smooth(pairs) && fft_takes_whole<R>(pairs, scratch);
 }
 
+// Whether the passes of a GPU transform fibers of this many pairs: those of powers of two do, one a fiber or two.
+template <class R>
+bool gpu_packs(const FftArray& array, int64_t pairs, const void* x, const void* y, const void* scratch) {
+    const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
+    const int64_t part = fft_most_part_values<R>(false);
+    const bool has_size = pairs <= fft_most_values<R>() ? pairs >= 16 : scratch != nullptr && pairs <= part * part;
+    return has_size && (pairs & (pairs - 1)) == 0 && addresses % (2 * sizeof(R)) == 0 && array.count() <= INT32_MAX;
+}
+
 // One pass over pairs of real numbers on one side, half a Hermitian fiber on the other.
 template <class R>
 BK_COLD Status fft_packed_pass(const FftArray& pairs, FftFiber complex, FftPacking packing, const void* x, void* y,
@@ -307,6 +324,24 @@ BK_COLD Status fft_packed_pass(const FftArray& pairs, FftFiber complex, FftPacki
     pass.packing = packing;
     choose_lanes(pass);
     return fft_pass<R>(pass, x, y, scratch, launch);
+}
+
+// Two passes over split fibers of pairs: the one on the side of half the Hermitian fibers unpacks or packs.
+template <class R>
+BK_COLD Status fft_packed_parts(const FftArray& pairs, FftFiber complex, FftPacking packing, const void* x, void* y,
+                                void* scratch, const Launch& launch) {
+    const bool unpacks = packing == FftPacking::kUnpacks;
+    complex.length = pairs.extent[complex.axis];
+    complex.in_swaps[0] = complex.out_swaps[0] = !unpacks;
+    const FftParts parts = FftParts::of(complex.length, fft_most_part_values<R>(false));
+    int64_t between[kMaxRank];
+    dense_strides(pairs, between);
+    FftPass pass = part_of_fibers(pairs, complex, parts, 0, pairs.in, between, false, !unpacks);
+    pass.packing = packing;
+    BK_TRY(fft_pass<R>(pass, x, scratch, nullptr, launch));
+    pass = part_of_fibers(pairs, complex, parts, 1, between, pairs.out, false, unpacks);
+    if (unpacks) pass.packing = packing;
+    return fft_pass<R>(pass, scratch, y, nullptr, launch);
 }
 
 template <class R>
@@ -321,9 +356,13 @@ BK_COLD Status fft_real_packed(const FftArray& array, const FftFiber& of, const 
     complex.present = of.present;  // real numbers in a packed pass, an even number of them elsewhere
     if (packs_whole<R>(pairs.extent[of.axis], scratch))
         return fft_packed_pass<R>(pairs, complex, FftPacking::kUnpacks, x, y, scratch, launch);
-    complex.present = of.present == INT64_MAX ? INT64_MAX : of.present / 2;
-    BK_TRY(fft_axis<R>(pairs, complex, false, x, y, scratch, launch));
-    return fft_unpack<R>(whole_fibers(array, of), y, launch);
+    if constexpr (BK_CUDA) {
+        return fft_packed_parts<R>(pairs, complex, FftPacking::kUnpacks, x, y, scratch, launch);
+    } else {
+        complex.present = of.present == INT64_MAX ? INT64_MAX : of.present / 2;
+        BK_TRY(fft_axis<R>(pairs, complex, false, x, y, scratch, launch));
+        return fft_unpack<R>(whole_fibers(array, of), y, launch);
+    }
 }
 
 template <class R>
@@ -338,9 +377,13 @@ BK_COLD Status fft_hermitian_packed(const FftArray& array, const FftFiber& of, c
     complex.scale = of.scale;
     if (packs_whole<R>(pairs.extent[of.axis], scratch))
         return fft_packed_pass<R>(pairs, complex, FftPacking::kPacks, x, y, scratch, launch);
-    std::copy(packing.out, packing.out + kMaxRank, pairs.in);
-    BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
-    return fft_axis<R>(pairs, complex, true, y, y, scratch, launch);
+    if constexpr (BK_CUDA) {
+        return fft_packed_parts<R>(pairs, complex, FftPacking::kPacks, x, y, scratch, launch);
+    } else {
+        std::copy(packing.out, packing.out + kMaxRank, pairs.in);
+        BK_TRY(fft_pack<R>(whole_fibers(packing, of), x, y, launch));
+        return fft_axis<R>(pairs, complex, true, y, y, scratch, launch);
+    }
 }
 
 // Transforms x into y; x may be y where both sides are complex and have the same strides. `scratch` has fft_axis_bytes, or
@@ -350,16 +393,15 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
                 const Launch& launch) {
     const int64_t n = array.extent[of.axis];
     of.length = n;
-    if constexpr (!BK_CUDA) {
-        const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
-        const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
-        const bool is_served = !is_chirped(n / 2) || scratch != nullptr;
-        const int64_t needed = packs_whole<R>(n / 2, scratch) || of.present % 2 == 0 ? 0 : n;  // the rest may be zeros
-        if (is_forward && is_served && packs_real(array, of, array.in, needed))
-            return fft_real_packed<R>(array, of, x, y, scratch, launch);
-        if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
-            return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);
-    }
+    const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
+    const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
+    const bool is_served = BK_CUDA ? gpu_packs<R>(array, n / 2, x, y, scratch) : !is_chirped(n / 2) || scratch != nullptr;
+    // The rest may be zeros.
+    const int64_t needed = BK_CUDA || packs_whole<R>(n / 2, scratch) || of.present % 2 == 0 ? 0 : n;
+    if (is_forward && is_served && packs_real(array, of, array.in, needed))
+        return fft_real_packed<R>(array, of, x, y, scratch, launch);
+    if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
+        return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);
     of.in_swaps[0] = of.out_swaps[0] = is_inverse;
     if (is_chirped(n) && scratch != nullptr) return fft_chirped<R>(array, of, x, y, scratch, launch);
     const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;

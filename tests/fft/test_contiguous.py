@@ -9,7 +9,8 @@ import baracuda as bk
 pytestmark = [pytest.mark.needs_ops("fft_c2c_c32", "fft_c2c_c64", "fft_r2c_f32", "fft_c2r_c32")]
 DIMS = (
     *((1,), (2,), (7,), (60,), (101,), (500,), (1021,), (2048,)),
-    *((3, 5), (17, 9), (8, 1), (250, 6), (4, 3, 5), (2, 30, 7)),
+    *((16,), (32,), (64,), (256,), (512,), (1024,)),
+    *((64, 32), (3, 5), (17, 9), (8, 1), (250, 6), (4, 3, 5), (2, 30, 7)),
 )
 KINDS = {"f32": (np.float32, np.complex64, 4e-6), "f64": (np.float64, np.complex128, 2e-14)}
 BATCH = 3
@@ -70,6 +71,23 @@ def test_arrays(library, dims, real):
         near(bk.download(y), x, tolerance, dims)
         if has_workspace or len(dims) == 1:
             assert np.array_equal(bk.download(given), half.astype(complex_dtype))
+
+
+@pytest.mark.parametrize("real", KINDS)
+@pytest.mark.parametrize("n", [4096, 8192, 32768])
+def test_split_rows(library, n, real):
+    """Real rows of two passes, of which one unpacks or packs."""
+    dtype, complex_dtype, tolerance = KINDS[real]
+    x = np.random.default_rng(n).standard_normal((BATCH, n)).astype(dtype)
+    half = np.fft.rfft(x.astype(np.float64))
+    given, y = bk.upload(x, library=library), bk.empty(half.shape, real.replace("f", "c"), library=library)
+    nbytes = workspace(library, f"rfft_nd_{real}", (n,))
+    assert launch(library, f"rfft_nd_{real}", (1, [n], BATCH), given, y, nbytes) == 0
+    near(bk.download(y), half, tolerance, n)
+    nbytes = workspace(library, f"irfft_nd_{real}", (n,))
+    given, y = bk.upload(half.astype(complex_dtype), library=library), bk.empty(x.shape, real, library=library)
+    assert launch(library, f"irfft_nd_{real}", (1, [n], BATCH), given, y, nbytes) == 0
+    near(bk.download(y), x, tolerance, n)
 
 
 def test_rows(library):

@@ -53,7 +53,8 @@ COSINES = {
     "edges": Cosine((3, 10), 1, edge_in=2**0.5, edge_out=2**-0.5, scale=0.5),
     "strided": Cosine((4, 6, 7), 1, x={"order": (2, 0, 1), "flip": (1,)}, y={"order": (1, 2, 0), "gap": 2}),
     "broadcast": Cosine((4, 6), 1, x={"broadcast": (0,)}), "from_nothing": Cosine((3, 0), 1, 4),
-    "long": Cosine((2, 500), 1), "large": Cosine((90, 64), 1),
+    "long": Cosine((2, 500), 1), "large": Cosine((90, 64), 1), "power": Cosine((3, 256), 1),
+    "power_edges": Cosine((128, 5), 0, edge_in=2**0.5, edge_out=2**-0.5, scale=0.5),
 }  # fmt: skip
 
 
@@ -146,6 +147,9 @@ CONVOLUTIONS = {
                            of_y={"order": (1, 0, 2)}),
     "cube": Convolution((5, 6, 7), (2, 3, 4), (0, 1, 2)),
     "no_filter": Convolution((3, 5), (3, 0), (1,), (0,), (4,)),
+    "segments": Convolution((2, 1, 700), (1, 3, 33), (2,)),
+    "segments_of_window": Convolution((9, 300), (5, 1), (0,), (4,), (5,)),
+    "longest_filter": Convolution((2500,), (2049,), (0,)), "longer_filter": Convolution((2500,), (2050,), (0,)),
     "large": Convolution((40, 300), (40, 50), (1,)),
 }  # fmt: skip
 
