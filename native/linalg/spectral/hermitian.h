@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of a Hermitian matrix by a team.
 #pragma once
 
+#include "linalg/jacobi/orthogonalise.h"
 #include "linalg/lapack/spectral.h"
 #include "linalg/spectral/tridiagonal.h"
 #include "linalg/spectral/view.h"
@@ -11,6 +12,7 @@ namespace bk::linalg::spectral {
 // Job of a batch; v.base, the eigenvectors, and info may be NULL. v may be the memory of a.
 template <class E>
 struct HermitianJob {
+    static constexpr bool kDecomposes = true;
     using Element = E;
     using R = real_t<E>;
     View<const E> a;
@@ -19,6 +21,7 @@ struct HermitianJob {
     int32_t* info;
     int n;
     bool is_upper;
+    Stage stage = Stage::kAll;
 
     struct Parts {
         E* a;
@@ -27,6 +30,11 @@ struct HermitianJob {
         Sweeps<R> sweeps;
         E* phase;
         int *order, *shared;
+        // Of a decomposition by all blocks: what it was scaled by, how many values are missing, a shift, a second matrix.
+        R *scale, *shift;
+        int32_t* missing;
+        E* square;
+        JacobiParts<E> jacobi;
     };
     BK_HD static Parts carve(Scratch& scratch, int n, bool wants_vectors) {
         Parts p;
@@ -37,6 +45,12 @@ struct HermitianJob {
         p.phase = scratch.take<E>(n);
         p.order = scratch.take<int>(n);
         p.shared = scratch.take<int>(2);
+        if (n <= kTeamColumns) return p;
+        p.scale = scratch.take<R>(1);
+        p.shift = scratch.take<R>(1);
+        p.missing = scratch.take<int32_t>(1);
+        p.square = scratch.take<E>(times(n, n));
+        p.jacobi = JacobiParts<E>::carve(scratch, n, 0, n);
         return p;
     }
     static TeamBytes scratch_bytes(int n, bool wants_vectors) {
@@ -45,16 +59,23 @@ struct HermitianJob {
             carve(scratch, extent, wants_vectors);
             return scratch.bytes();
         };
-        return team_bytes(n, n, kHermitianExtent<E>, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
+        TeamBytes bytes =
+            team_bytes(n, n, kHermitianExtent<E>, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
+        if (n > kTeamColumns) bytes.together = jacobi_items(n);
+        return bytes;
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
         Scratch scratch(memory);
         const Parts p = carve(scratch, n, v.base != nullptr);
         const bool wants_vectors = v.base != nullptr;
-        const R scale = load_scaled(team, p, item);
+        const R scale = stage == Stage::kStore ? *p.scale : load_scaled(team, p, item);
+        if (stage == Stage::kLoad && team.rank() == 0) *p.scale = scale;
+        if (scale == R(0) && stage == Stage::kStore) return;  // it failed when it was loaded
         if (scale == R(0)) return fail(team, item, n + 1);
-        if (!decompose_by_lapack(team, p, item)) {
+        if (stage == Stage::kLoad) return;
+        if (stage == Stage::kStore && *p.missing > 0) return fail(team, item, *p.missing);
+        if (stage == Stage::kAll && !decompose_by_lapack(team, p, item)) {
             clear_padding(p.a, p.pitch, n, n);
             clear_upper_halves();
             tridiagonalise(team, p.a, p.pitch, n, p.t);

@@ -3,7 +3,9 @@
 // left vectors of the iteration are those of the longer side.
 #pragma once
 
+#include "linalg/jacobi/orthogonalise.h"
 #include "linalg/lapack/spectral.h"
+#include "linalg/problem.h"
 #include "linalg/spectral/bidiagonal.h"
 #include "linalg/spectral/view.h"
 
@@ -25,6 +27,7 @@ struct SingularShape {
 // many values, are written. The squares of the other values sum up to residual[item]^2, unless it is NULL.
 template <class E>
 struct SingularJob {
+    static constexpr bool kDecomposes = true;
     using Element = E;
     using R = real_t<E>;
     View<const E> a;
@@ -41,6 +44,7 @@ struct SingularJob {
     View<E> inverse, unitary, hermitian;
     int32_t* counted;
     double atol, rtol;
+    Stage stage = Stage::kAll;
 
     struct Parts {
         E *longs, *shorts;
@@ -50,6 +54,12 @@ struct SingularJob {
         R* size;
         E* phase;
         int *order, *shared;
+        // Of a decomposition by all blocks: what it was scaled by, how many values are missing, and R below the reflectors of a
+        // QR factorisation, if there are more rows than columns.
+        R* scale;
+        int32_t* missing;
+        E *packed, *tau;
+        JacobiParts<E> jacobi;
     };
     BK_HD static Parts carve(Scratch& scratch, const SingularShape& shape) {
         const int rows = shape.rows(), n = shape.columns(), kept = shape.wants_vectors ? shape.long_vectors() : n;
@@ -65,6 +75,12 @@ struct SingularJob {
         p.phase = scratch.take<E>(kept);
         p.order = scratch.take<int>(kept);
         p.shared = scratch.take<int>(2);
+        if (n <= kTeamColumns) return p;
+        p.scale = scratch.take<R>(1);
+        p.missing = scratch.take<int32_t>(1);
+        p.packed = scratch.take<E>(rows > n ? times(rows, n) : 0);
+        p.tau = scratch.take<E>(n);
+        p.jacobi = JacobiParts<E>::carve(scratch, n, shape.wants_vectors ? n : 0, n);
         return p;
     }
     static TeamBytes scratch_bytes(const SingularShape& shape) {
@@ -73,8 +89,21 @@ struct SingularJob {
             carve(scratch, {rows, columns, shape.wants_vectors, shape.is_full});
             return scratch.bytes();
         };
-        return team_bytes(shape.rows(), shape.columns(), kHermitianExtent<E>, own,
-                          [&](int rows, int columns) { return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors); });
+        TeamBytes bytes = team_bytes(shape.rows(), shape.columns(), kHermitianExtent<E>, own, [&](int rows, int columns) {
+            return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors);
+        });
+        if (shape.columns() > kTeamColumns) {
+            bytes.together = jacobi_items(shape.columns());
+            bytes.drivers = driver_bytes(shape);
+        }
+        return bytes;
+    }
+
+    // Bytes for each matrix whose QR factorisation and its product come before and after (linalg/drivers/qr.h).
+    static int64_t driver_bytes(const SingularShape& shape) {
+        const int64_t rows = shape.rows(), n = shape.columns(), kept = shape.wants_vectors ? shape.long_vectors() : n;
+        if (rows == n) return 0;
+        return ceil_div<int64_t>(std::max(qr_bytes<E>(1, rows, n), reflect_bytes<E>(1, rows, kept, n)), 256) * 256;
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
@@ -82,9 +111,13 @@ struct SingularJob {
         const Parts p = carve(scratch, shape);
         const int rows = shape.rows(), n = shape.columns();
         const bool wants = shape.wants_vectors;
-        const R scale = load_scaled(team, p, item);
+        const R scale = stage == Stage::kStore ? *p.scale : load_scaled(team, p, item);
+        if (stage == Stage::kLoad && team.rank() == 0) *p.scale = scale;
+        if (scale == R(0) && stage == Stage::kStore) return;  // it failed when it was loaded
         if (scale == R(0)) return fail(team, item, n + 1);
-        if (!decompose_by_lapack(team, p, item)) {
+        if (stage == Stage::kLoad) return;
+        if (stage == Stage::kStore && *p.missing > 0) return fail(team, item, *p.missing);
+        if (stage == Stage::kAll && !decompose_by_lapack(team, p, item)) {
             clear_padding(p.longs, p.long_pitch, rows, wants ? shape.long_vectors() : n);
             clear_padding(p.shorts, p.short_pitch, n, n);
             clear_upper_halves();
