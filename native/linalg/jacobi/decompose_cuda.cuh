@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions of matrices of hundreds of rows, on which all SMs work (linalg/jacobi/orthogonalise.h). Teams load and scale
-// the matrices, and store the results.
+// Decompositions of matrices of hundreds of rows, on which all SMs work (linalg/jacobi/orthogonalise.h). Values and products
+// of the vectors are a team's, as is the whole decomposition of a matrix for which Jacobi's iteration does not converge.
 //
 // Hermitian matrices get a shift near their norm, which makes them definite: U is then the matrix of eigenvectors, and their
 // Rayleigh quotients are the values. Matrices of more rows than columns are replaced by R of a QR factorisation.
@@ -21,6 +21,50 @@ template <class E>
 Matrices<E> slice_matrices(E* data, int64_t pitch, int64_t slice) {
     return column_major(data, pitch, slice / static_cast<int64_t>(sizeof(E)));
 }
+
+// The scaled matrix, in two steps: the largest part of each column, in the place of the values, and the columns.
+template <class Job>
+struct MeasureStep {
+    Job job;
+    int64_t first, slice;
+    char* slices;
+
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t item, int j) const {
+        const auto most = job.largest_of_column(team, first + item, j);
+        if (team.rank() == 0) Job::values(job.parts(slices + item * slice))[j] = most;
+    }
+};
+template <class Job>
+struct LoadStep {
+    Job job;
+    int64_t first, slice;
+    char* slices;
+    int columns;
+
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t item, int j) const {
+        using R = typename Job::R;
+        const auto p = job.parts(slices + item * slice);
+        R most = 0;
+        for_own(team, 0, columns, [&](int k) { most = larger(most, Job::values(p)[k]); });
+        most = team.largest(most);
+        const R scale = is_finite(most) ? inverse_power(most) : R(0);
+        if (j == 0 && team.rank() == 0) *p.scale = scale;
+        if (scale != R(0)) job.load_column(team, p, first + item, j, scale);
+    }
+};
+
+// Column j of the vectors to where the caller wants them.
+template <class Job>
+struct StoreStep {
+    Job job;
+    int64_t first, slice;
+    char* slices;
+
+    BK_LINALG void operator()(const MatrixTeam& team, int64_t item, int j) const {
+        const auto p = job.parts(slices + item * slice);
+        if (*p.scale != 0 && *p.missing == 0) job.store_column(team, p, first + item, j);
+    }
+};
 
 // Columns of U and W, column-major, and the values; of failures, how many values are missing. longs and shorts may be NULL.
 template <class E>
@@ -43,7 +87,7 @@ struct ExtractStep {
         R squares = 0;
         for_own(team, 0, p.rows, [&](int i) { squares += square(p.at(item, i, j)); });
         const R length = root(team.sum(squares)), inverse = length > 0 ? 1 / length : R(0);
-        const bool is_noise = p.has_noise(item) && length < 4 * Vanishing<R>::kNoise;
+        const bool is_noise = p.has_noise(item) && length < 4 * Noise<R>::kNorm;
         if (team.rank() == 0) values[item][j] = is_noise ? R(0) : length;
         if (to != nullptr)
             for_own(team, 0, rows, [&](int i) { to[i] = i < p.rows ? p.at(item, i, j) * inverse : element_of<E>(0); });
@@ -112,8 +156,7 @@ Status run_columns(const Launch& launch, int64_t items, int columns, const Step&
 template <class E>
 Status decompose(const Launch& launch, const HermitianJob<E>& job, int64_t items, int64_t slice, char* slices, void*) {
     const int n = job.n;
-    Scratch scratch(slices);
-    const auto p = HermitianJob<E>::carve(scratch, n, job.v.base != nullptr);
+    const auto p = job.parts(slices);
     const auto jacobi = JacobiProblem<E>::of(items, slice, n, 0, n, p.jacobi);
     const auto of = [&](E* data, int64_t pitch) { return slice_matrices(data, pitch, slice); };
     const Matrices<E> a = of(p.a, p.pitch), square = of(p.square, n), free = of(p.jacobi.panels, n);
@@ -139,8 +182,7 @@ Status decompose(const Launch& launch, const SingularJob<E>& job, int64_t items,
     const int rows = job.shape.rows(), n = job.shape.columns();
     const bool wants = job.shape.wants_vectors, is_tall = rows > n;
     const int kept = wants ? job.shape.long_vectors() : n;
-    Scratch scratch(slices);
-    const auto p = SingularJob<E>::carve(scratch, job.shape);
+    const auto p = job.parts(slices);
     const auto jacobi = JacobiProblem<E>::of(items, slice, n, wants ? n : 0, n, p.jacobi);
     const Matrices<E> longs = slice_matrices(p.longs, p.long_pitch, slice), packed = slice_matrices(p.packed, rows, slice);
     const int64_t tau_step = slice / static_cast<int64_t>(sizeof(E));
@@ -164,6 +206,24 @@ Status decompose(const Launch& launch, const SingularJob<E>& job, int64_t items,
     return reflect<E>(launch, problem, drivers);
 }
 
+// Columns of the matrix, and of the longer vectors.
+template <class E>
+int column_count(const HermitianJob<E>& job) {
+    return job.n;
+}
+template <class E>
+int column_count(const SingularJob<E>& job) {
+    return job.shape.columns();
+}
+template <class E>
+int vector_count(const HermitianJob<E>& job) {
+    return job.v.base == nullptr ? 0 : job.n;
+}
+template <class E>
+int vector_count(const SingularJob<E>& job) {
+    return job.shape.wants_vectors ? job.shape.long_vectors() : 0;
+}
+
 template <class Job>
 Status run_together(const Launch& launch, int64_t items, int64_t extent, const TeamBytes& bytes, const Job& job) {
     BK_TRY(require_workspace(launch, team_workspace(items, extent, bytes)));
@@ -171,15 +231,17 @@ Status run_together(const Launch& launch, int64_t items, int64_t extent, const T
     Carver carver(launch.workspace);
     char* const slices = carver.take<char>(most * slice);
     void* const drivers = carver.take<char>(most * bytes.drivers);
-    Job load = job, store = job;
-    load.stage = Stage::kLoad;
-    store.stage = Stage::kStore;
+    Job decomposed = job;
+    decomposed.is_decomposed = true;
+    const int columns = column_count(job), vectors = vector_count(job);
     for (int64_t first = 0; first < items; first += most) {
         const int64_t count = std::min(most, items - first);
         const Grid grid{dim3(static_cast<unsigned>(count)), dim3(kMostTeamThreads)};
-        BK_TRY(launch_kernel(launch, grid, matrix_team_kernel<Job>, load, first, first + count, slice, 0, slices));
+        BK_TRY(run_columns(launch, count, columns, MeasureStep<Job>{job, first, slice, slices}));
+        BK_TRY(run_columns(launch, count, columns, LoadStep<Job>{job, first, slice, slices, columns}));
         BK_TRY(decompose(launch, job, count, slice, slices, drivers));
-        BK_TRY(launch_kernel(launch, grid, matrix_team_kernel<Job>, store, first, first + count, slice, 0, slices));
+        BK_TRY(launch_kernel(launch, grid, matrix_team_kernel<Job>, decomposed, first, first + count, slice, 0, slices));
+        if (vectors > 0) BK_TRY(run_columns(launch, count, vectors, StoreStep<Job>{job, first, slice, slices}));
     }
     return Status::kOk;
 }

@@ -18,19 +18,20 @@
 namespace bk::linalg::spectral {
 
 constexpr int kPanel = 16, kPair = 2 * kPanel;
-constexpr int kJacobiSweeps = 30;  // as many as LAPACK's gesvj; 8 to 12 are usual, 24 have been seen
+constexpr int kJacobiSweeps = 30;  // as many as LAPACK's gesvj; 8 to 12 are usual, above 20 with all singular values of f64
 
-// Norms, of matrices with a largest element near 1, below which columns are replaced, and of those that replace them: far
-// below the roundoff, and far enough apart for the shortest combination of many of them.
+// Norms of columns of matrices with a largest element near 1: the noise that replaces columns which vanish, below the
+// roundoff; columns of the first sweeps that are as good as noise, and that would take long to become orthogonal among
+// themselves; and later ones, so far below noise that no combination of it is so short.
 template <class R>
-struct Vanishing;
+struct Noise;
 template <>
-struct Vanishing<float> {
-    static constexpr float kBelow = 1e-14f, kNoise = 1e-9f;
+struct Noise<float> {
+    static constexpr float kNorm = 1e-8f, kEarly = 3e-9f, kLate = 1e-16f;
 };
 template <>
-struct Vanishing<double> {
-    static constexpr double kBelow = 1e-26, kNoise = 1e-18;
+struct Noise<double> {
+    static constexpr double kNorm = 2e-17, kEarly = 5e-18, kLate = 2e-25;
 };
 
 // An array of each matrix, `step` bytes apart.

@@ -10,6 +10,7 @@ namespace bk::linalg::spectral {
 constexpr int kSolveThreads = 256, kApplyThreads = 128;
 constexpr int kPairPitch = kPair + 1;
 constexpr int kInnerSweeps = 6;
+constexpr int kEarlySweeps = 3, kUsualSweeps = 8;
 constexpr int kStagedRows = 32;
 
 struct IndexPair {
@@ -77,8 +78,7 @@ BK_DEVICE void compute_gram(const E* one, const E* other, int rows, uint4* stage
         for (int i = 0; i < kOwn; ++i) {
             const int at = i * kSolveThreads + thread, row = first + at / kRowVectors, within = at % kRowVectors;
             const E* const panel = within < kHalf ? one : other;
-            next[i] = row < rows ? reinterpret_cast<const uint4*>(panel)[int64_t{row} * kHalf + within % kHalf]
-                                 : uint4{};
+            next[i] = row < rows ? reinterpret_cast<const uint4*>(panel)[int64_t{row} * kHalf + within % kHalf] : uint4{};
         }
     };
     E sum[4][4];
@@ -135,17 +135,15 @@ BK_DEVICE real_t<E> largest_cosine(const MatrixTeam& team, const E* gram, real_t
     return team.largest(most);
 }
 
-// Noise for the columns of a pair that vanish, if there are some.
+// Noise for columns of a pair that are shorter than `least`, if there are some.
 template <class E>
 BK_DEVICE bool replace_vanished(const MatrixTeam& team, const JacobiProblem<E>& p, int64_t item, const IndexPair& pair,
-                                const E* gram) {
+                                const E* gram, real_t<E> least) {
     using R = real_t<E>;
     const auto column_of = [&](int i) { return (i < kPanel ? pair.first : pair.second) * kPanel + i % kPanel; };
-    const auto vanishes = [&](int i) {
-        return column_of(i) < p.n && !(real(gram[i * kPairPitch + i]) > Vanishing<R>::kBelow * Vanishing<R>::kBelow);
-    };
+    const auto vanishes = [&](int i) { return column_of(i) < p.n && !(real(gram[i * kPairPitch + i]) > least * least); };
     if (!(team.largest(team.rank() < kPair && vanishes(team.rank()) ? R(1) : R(0)) > 0)) return false;
-    const R size = Vanishing<R>::kNoise * root(R(3) / R(p.rows));
+    const R size = Noise<R>::kNorm * root(R(3) / R(p.rows));
     for (int i = 0; i < kPair; ++i) {
         if (!vanishes(i)) continue;
         for (int row = team.rank(); row < p.rows; row += kSolveThreads) {
@@ -232,12 +230,15 @@ __global__ void __launch_bounds__(kSolveThreads)
     const MatrixTeam team{thread, kSolveThreads};
     if (!p.is_due(item, sweep)) return;
     const IndexPair pair = pair_of(p.panel_count(), step, number);
+    R cosines = 0;
+    bool turns = false;
     for (int attempt = 0; attempt < 3; ++attempt) {
         compute_gram(p.panel(item, pair.first), p.panel(item, pair.second), p.rows, second, gram);
-        if (!replace_vanished(team, p, item, pair, gram)) break;
+        cosines = largest_cosine(team, gram, scale);
+        turns = !(cosines <= root(R(p.rows)) * Numbers<R>::kRoundoff);
+        if (!replace_vanished(team, p, item, pair, gram, turns && sweep < kEarlySweeps ? Noise<R>::kEarly : Noise<R>::kLate))
+            break;
     }
-    R cosines = largest_cosine(team, gram, scale);
-    const bool turns = !(cosines <= root(R(p.rows)) * Numbers<R>::kRoundoff);
     if (thread == 0) {
         p.turns(item, number) = turns ? 1 : 0;
         if (turns) p.is_due(item, sweep + 1) = 1;
@@ -246,8 +247,10 @@ __global__ void __launch_bounds__(kSolveThreads)
     for (int at = thread; at < kPair * kPair; at += kSolveThreads)
         factor[at / kPair * kPairPitch + at % kPair] = element_of<E>(at / kPair == at % kPair ? 1 : 0);
     __syncthreads();
-    // One inner sweep squares the cosines, unless columns of the same length meet: those need more.
-    const R enough = larger(2 * Numbers<R>::kRoundoff, 10 * cosines * cosines);
+    // One inner sweep squares the cosines, which is enough, unless some are near 1, columns of the same length meet, or the
+    // matrix turns out to be hard.
+    const R squared = smaller(10 * cosines * cosines, R(0.3));
+    const R enough = larger(2 * Numbers<R>::kRoundoff, sweep < kUsualSweeps ? squared : R(0.001) * squared);
     for (int inner = 0; inner < kInnerSweeps; ++inner) {
         if (inner > 0 && largest_cosine(team, gram, scale) <= enough) break;
         sweep_pair(team, gram, factor, cosine, sine, diagonal);

@@ -21,7 +21,7 @@ struct HermitianJob {
     int32_t* info;
     int n;
     bool is_upper;
-    Stage stage = Stage::kAll;
+    bool is_decomposed = false;  // by all blocks, but for matrices that did not converge: *missing counts their values
 
     struct Parts {
         E* a;
@@ -66,16 +66,11 @@ struct HermitianJob {
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
-        Scratch scratch(memory);
-        const Parts p = carve(scratch, n, v.base != nullptr);
-        const bool wants_vectors = v.base != nullptr;
-        const R scale = stage == Stage::kStore ? *p.scale : load_scaled(team, p, item);
-        if (stage == Stage::kLoad && team.rank() == 0) *p.scale = scale;
-        if (scale == R(0) && stage == Stage::kStore) return;  // it failed when it was loaded
+        const Parts p = parts(memory);
+        const bool wants_vectors = v.base != nullptr, is_done = is_decomposed && *p.missing == 0;
+        const R scale = is_done ? *p.scale : load_scaled(team, p, item);
         if (scale == R(0)) return fail(team, item, n + 1);
-        if (stage == Stage::kLoad) return;
-        if (stage == Stage::kStore && *p.missing > 0) return fail(team, item, *p.missing);
-        if (stage == Stage::kAll && !decompose_by_lapack(team, p, item)) {
+        if (!is_done && !decompose_by_lapack(team, p, item)) {
             clear_padding(p.a, p.pitch, n, n);
             clear_upper_halves();
             tridiagonalise(team, p.a, p.pitch, n, p.t);
@@ -87,7 +82,7 @@ struct HermitianJob {
         sort_indices(team, p.t.d, n, false, p.order);
         for_own(team, 0, n, [&](int i) { w[item * n + i] = p.t.d[p.order[i]] / scale; });
         if (team.rank() == 0 && info != nullptr) info[item] = 0;
-        if (!wants_vectors) return;
+        if (!wants_vectors || is_done) return;
         for_columns(team, 0, n, [&](int j) {
             const E phase = phase_of(team, p.a + p.order[j] * p.pitch, n);
             if (team.lane() == 0) p.phase[j] = phase;
@@ -96,7 +91,35 @@ struct HermitianJob {
         store_columns(team, v, item, p.a, p.pitch, n, n, p.order, p.phase);
     }
 
+    // Steps of all blocks, for column j of a matrix, with the scratch of its team (linalg/jacobi/decompose_cuda.cuh).
+    BK_HD Parts parts(char* memory) const {
+        Scratch scratch(memory);
+        return carve(scratch, n, v.base != nullptr);
+    }
+    BK_HD static R* values(const Parts& p) { return p.t.d; }
+    BK_LINALG R largest_of_column(const MatrixTeam& team, int64_t item, int j) const {
+        R most = 0;
+        for_own(team, 0, n, [&](int i) { most = larger_or_infinite(most, largest_part(element(item, i, j))); });
+        return team.largest(most);
+    }
+    BK_LINALG void load_column(const MatrixTeam& team, const Parts& p, int64_t item, int j, R scale) const {
+        for_own(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = element(item, i, j) * scale; });
+    }
+    BK_LINALG void store_column(const MatrixTeam& team, const Parts& p, int64_t item, int j) const {
+        if (v.base == nullptr) return;
+        const E* const from = p.a + p.order[j] * p.pitch;
+        const E phase = phase_of(team, from, n);
+        E* const to = v.matrix(item) + j * v.by.column;
+        for_own(team, 0, n, [&](int i) { to[i * v.by.row] = from[i] * phase; });
+    }
+
 private:
+    BK_LINALG E element(int64_t item, int64_t i, int64_t j) const {
+        const E* const from = a.matrix(item);
+        const bool is_read = is_upper ? i <= j : i >= j;
+        const E x = is_read ? from[i * a.by.row + j * a.by.column] : conj(from[j * a.by.row + i * a.by.column]);
+        return i == j ? element_of<E>(real(x)) : x;
+    }
     // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
     BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
         return scale_columns(team, p.a, p.pitch, n, n, load(team, p, item));
@@ -120,8 +143,7 @@ private:
             E x = from[i * a.by.row + j * a.by.column];
             if (i == j) x = element_of<E>(real(x));
             const R part = largest_part(x);
-            most = part <= most ? most : part;  // NaN stays
-            if (most != most) most = R(INFINITY);
+            most = larger_or_infinite(most, part);
             p.a[i + j * p.pitch] = x;
             p.a[j + i * p.pitch] = conj(x);
         });

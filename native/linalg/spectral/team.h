@@ -46,9 +46,6 @@ struct TeamBytes {
     int64_t own, lapack = 0, serial = 0, together = 0, drivers = 0;
 };
 
-// Stages of a job: a decomposition by all blocks stands between the other two, in the scratch of the team.
-enum class Stage : int32_t { kAll, kLoad, kStore };
-
 #if BK_CUDA
 constexpr int kTeamColumns = 128;  // matrices up to here are a team's
 #else
