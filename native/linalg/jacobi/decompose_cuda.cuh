@@ -84,16 +84,23 @@ struct ExtractStep {
             for_own(team, 0, rows, [&](int i) { to[i] = element_of<E>(i == j ? 1 : 0); });
             return;
         }
-        R squares = 0;
-        for_own(team, 0, p.rows, [&](int i) { squares += square(p.at(item, i, j)); });
-        const R length = root(team.sum(squares)), inverse = length > 0 ? 1 / length : R(0);
-        const bool is_noise = p.has_noise(item) && length < 4 * Noise<R>::kNorm;
-        if (team.rank() == 0) values[item][j] = is_noise ? R(0) : length;
+        // W loses a little of its length in hundreds of products, and X as much.
+        const R carried = p.carried > 0 ? length(team, item, p.rows, p.carried, j) : R(1);
+        const R size = length(team, item, 0, p.rows, j), inverse = size > 0 ? 1 / size : R(0);
+        const bool is_noise = p.has_noise(item) && size < 4 * Noise<R>::kNorm;
+        if (team.rank() == 0) values[item][j] = is_noise ? R(0) : size / carried;
         if (to != nullptr)
             for_own(team, 0, rows, [&](int i) { to[i] = i < p.rows ? p.at(item, i, j) * inverse : element_of<E>(0); });
         if (shorts.first == nullptr) return;
         E* const other = shorts[item] + j * short_pitch;
-        for_own(team, 0, p.carried, [&](int i) { other[i] = p.at(item, p.rows + i, j); });
+        for_own(team, 0, p.carried, [&](int i) { other[i] = p.at(item, p.rows + i, j) * (1 / carried); });
+    }
+
+private:
+    BK_LINALG real_t<E> length(const MatrixTeam& team, int64_t item, int first, int count, int j) const {
+        real_t<E> squares = 0;
+        for_own(team, 0, count, [&](int i) { squares += square(p.at(item, first + i, j)); });
+        return root(team.sum(squares));
     }
 };
 

@@ -135,10 +135,11 @@ BK_DEVICE real_t<E> largest_cosine(const MatrixTeam& team, const E* gram, real_t
     return team.largest(most);
 }
 
-// Noise for columns of a pair that are shorter than `least`, if there are some.
+// Noise for columns of a pair that are shorter than `least`, if there are some. It differs for each `turn`, a number of the
+// step, since columns move.
 template <class E>
 BK_DEVICE bool replace_vanished(const MatrixTeam& team, const JacobiProblem<E>& p, int64_t item, const IndexPair& pair,
-                                const E* gram, real_t<E> least) {
+                                const E* gram, real_t<E> least, int turn) {
     using R = real_t<E>;
     const auto column_of = [&](int i) { return (i < kPanel ? pair.first : pair.second) * kPanel + i % kPanel; };
     const auto vanishes = [&](int i) { return column_of(i) < p.n && !(real(gram[i * kPairPitch + i]) > least * least); };
@@ -147,7 +148,8 @@ BK_DEVICE bool replace_vanished(const MatrixTeam& team, const JacobiProblem<E>& 
     for (int i = 0; i < kPair; ++i) {
         if (!vanishes(i)) continue;
         for (int row = team.rank(); row < p.rows; row += kSolveThreads) {
-            uint32_t bits = static_cast<uint32_t>(row) * 0x9e3779b9u ^ static_cast<uint32_t>(column_of(i) + 1) * 0x85ebca6bu;
+            uint32_t bits = static_cast<uint32_t>(row) * 0x9e3779b9u ^ static_cast<uint32_t>(column_of(i) + 1) * 0x85ebca6bu ^
+                            static_cast<uint32_t>(turn) * 0xc2b2ae35u;
             bits = (bits ^ bits >> 16) * 0x7feb352du;
             bits = (bits ^ bits >> 15) * 0x846ca68bu;
             bits ^= bits >> 16;
@@ -236,7 +238,8 @@ __global__ void __launch_bounds__(kSolveThreads)
         compute_gram(p.panel(item, pair.first), p.panel(item, pair.second), p.rows, second, gram);
         cosines = largest_cosine(team, gram, scale);
         turns = !(cosines <= root(R(p.rows)) * Numbers<R>::kRoundoff);
-        if (!replace_vanished(team, p, item, pair, gram, turns && sweep < kEarlySweeps ? Noise<R>::kEarly : Noise<R>::kLate))
+        if (!replace_vanished(team, p, item, pair, gram, turns && sweep < kEarlySweeps ? Noise<R>::kEarly : Noise<R>::kLate,
+                              sweep * p.panel_count() + step))
             break;
     }
     if (thread == 0) {
