@@ -31,7 +31,8 @@ def call(device, op, t, sizes, a, outputs):
     query = device.function(f"linalg_{op}_{t}_workspace_size")
     workspace = device.workspace(query(len(a), *sizes[: 1 if op == "eigh" else 3]))
     size = workspace.shape[0]
-    assert device.call(f"linalg_{op}_{t}_run", len(a), *sizes, *strides, *made_of, workspace, size, device.ffi.NULL) == 0
+    numbers = (len(a), *sizes, *strides)
+    assert device.call(f"linalg_{op}_{t}_run", *numbers, *made_of, workspace, size, device.ffi.NULL) == 0
     return [device.values(each) for each in made_of[1:]]
 
 

@@ -22,7 +22,7 @@ Matrices<E> slice_matrices(E* data, int64_t pitch, int64_t slice) {
     return column_major(data, pitch, slice / static_cast<int64_t>(sizeof(E)));
 }
 
-// The scaled matrix, in two steps: the largest part of each column, in the place of the values, and the columns.
+// The scaled matrix, in two steps: the largest part of each column, in the array of the values, and the columns.
 template <class Job>
 struct MeasureStep {
     Job job;

@@ -45,11 +45,11 @@ struct PerMatrix {
     }
 };
 
-// What the iteration keeps of a matrix.
+// Memory of the iteration for a matrix.
 template <class E>
 struct JacobiParts {
     E *panels, *factors;
-    int32_t* state;  // is_due(sweep) for each, whether columns were replaced, and for each pair whether it turns in this step
+    int32_t* state;  // is_due(sweep) for each, whether columns were replaced, and for each pair whether it rotates in this step
 
     BK_HD static int panels_of(int n) { return 2 * ((n + kPair - 1) / kPair); }
     BK_HD static JacobiParts carve(Scratch& scratch, int rows, int carried, int n) {
@@ -82,7 +82,7 @@ struct JacobiProblem {
     }
     BK_HD int32_t& is_due(int64_t item, int sweep) const { return state[item][sweep]; }
     BK_HD int32_t& has_noise(int64_t item) const { return state[item][kJacobiSweeps + 1]; }
-    BK_HD int32_t& turns(int64_t item, int pair) const { return state[item][kJacobiSweeps + 2 + pair]; }
+    BK_HD int32_t& rotates(int64_t item, int pair) const { return state[item][kJacobiSweeps + 2 + pair]; }
 };
 
 // Matrices that are worked on at once, so that each SM has some blocks.

@@ -118,7 +118,7 @@ BK_DEVICE void compute_gram(const E* one, const E* other, int rows, uint4* stage
     }
 }
 
-// The largest cosine of an angle between two of the 32 columns; `scale` has room for 32 numbers. Ends with a barrier.
+// The largest cosine of an angle between two of the 32 columns; `scale` holds 32 numbers. Ends with a barrier.
 template <class E>
 BK_DEVICE real_t<E> largest_cosine(const MatrixTeam& team, const E* gram, real_t<E>* scale) {
     using R = real_t<E>;
@@ -135,11 +135,11 @@ BK_DEVICE real_t<E> largest_cosine(const MatrixTeam& team, const E* gram, real_t
     return team.largest(most);
 }
 
-// Noise for columns of a pair that are shorter than `least`, if there are some. It differs for each `turn`, a number of the
+// Noise for columns of a pair that are shorter than `least`, if there are some. It differs for each `seed`, a number of the
 // step, since columns move.
 template <class E>
 BK_DEVICE bool replace_vanished(const MatrixTeam& team, const JacobiProblem<E>& p, int64_t item, const IndexPair& pair,
-                                const E* gram, real_t<E> least, int turn) {
+                                const E* gram, real_t<E> least, uint32_t seed) {
     using R = real_t<E>;
     const auto column_of = [&](int i) { return (i < kPanel ? pair.first : pair.second) * kPanel + i % kPanel; };
     const auto vanishes = [&](int i) { return column_of(i) < p.n && !(real(gram[i * kPairPitch + i]) > least * least); };
@@ -149,7 +149,7 @@ BK_DEVICE bool replace_vanished(const MatrixTeam& team, const JacobiProblem<E>& 
         if (!vanishes(i)) continue;
         for (int row = team.rank(); row < p.rows; row += kSolveThreads) {
             uint32_t bits = static_cast<uint32_t>(row) * 0x9e3779b9u ^ static_cast<uint32_t>(column_of(i) + 1) * 0x85ebca6bu ^
-                            static_cast<uint32_t>(turn) * 0xc2b2ae35u;
+                            seed * 0xc2b2ae35u;
             bits = (bits ^ bits >> 16) * 0x7feb352du;
             bits = (bits ^ bits >> 15) * 0x846ca68bu;
             bits ^= bits >> 16;
@@ -172,19 +172,19 @@ BK_DEVICE void sweep_pair(const MatrixTeam& team, E* gram, E* factor, real_t<E>*
             const R p = real(gram[at.first * kPairPitch + at.first]), q = real(gram[at.second * kPairPitch + at.second]);
             const E g = gram[at.first * kPairPitch + at.second];
             const R size = modulus(g);
-            R c = 1, turn = 0;
+            R c = 1, change = 0;
             E s = element_of<E>(0);
             if (size > 0 && size > R(0.25) * Numbers<R>::kRoundoff * root(p) * root(q)) {
                 const R half = (q - p) / (2 * size), reach = absolute(half);
                 const R t = with_sign(1 / (reach > Numbers<R>::kWide ? 2 * reach : reach + root(1 + half * half)), half);
                 c = 1 / root(1 + t * t);
                 s = g * (t * c / size);
-                turn = t * size;
+                change = t * size;
             }
             cosine[team.rank()] = c;
             sine[team.rank()] = s;
-            diagonal[team.rank()][0] = p - turn;
-            diagonal[team.rank()][1] = q + turn;
+            diagonal[team.rank()][0] = p - change;
+            diagonal[team.rank()][1] = q + change;
         }
         __syncthreads();
         const IndexPair rows = pair_of(kPair, step, a), columns = pair_of(kPair, step, b);
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kSolveThreads)
     __shared__ uint4 second[kPair * kPairPitch * sizeof(E) / sizeof(uint4)];  // staged rows, then the factor
     __shared__ R scale[kPair], diagonal[kPanel][2], cosine[kPanel];
     __shared__ E sine[kPanel];
-    __shared__ int place[kPair];
+    __shared__ int position[kPair];
     E* const factor = reinterpret_cast<E*>(second);
     const int thread = static_cast<int>(threadIdx.x), pairs = p.pairs(), number = static_cast<int>(blockIdx.x % pairs);
     const int64_t item = blockIdx.x / pairs;
@@ -233,25 +233,25 @@ __global__ void __launch_bounds__(kSolveThreads)
     if (!p.is_due(item, sweep)) return;
     const IndexPair pair = pair_of(p.panel_count(), step, number);
     R cosines = 0;
-    bool turns = false;
+    bool rotates = false;
     for (int attempt = 0; attempt < 3; ++attempt) {
         compute_gram(p.panel(item, pair.first), p.panel(item, pair.second), p.rows, second, gram);
         cosines = largest_cosine(team, gram, scale);
-        turns = !(cosines <= root(R(p.rows)) * Numbers<R>::kRoundoff);
-        if (!replace_vanished(team, p, item, pair, gram, turns && sweep < kEarlySweeps ? Noise<R>::kEarly : Noise<R>::kLate,
-                              sweep * p.panel_count() + step))
+        rotates = !(cosines <= root(R(p.rows)) * Numbers<R>::kRoundoff);
+        if (!replace_vanished(team, p, item, pair, gram, rotates && sweep < kEarlySweeps ? Noise<R>::kEarly : Noise<R>::kLate,
+                              static_cast<uint32_t>(sweep * p.panel_count() + step)))
             break;
     }
     if (thread == 0) {
-        p.turns(item, number) = turns ? 1 : 0;
-        if (turns) p.is_due(item, sweep + 1) = 1;
+        p.rotates(item, number) = rotates ? 1 : 0;
+        if (rotates) p.is_due(item, sweep + 1) = 1;
     }
-    if (!turns) return;
+    if (!rotates) return;
     for (int at = thread; at < kPair * kPair; at += kSolveThreads)
         factor[at / kPair * kPairPitch + at % kPair] = element_of<E>(at / kPair == at % kPair ? 1 : 0);
     __syncthreads();
     // One inner sweep squares the cosines, which is enough, unless some are near 1, columns of the same length meet, or the
-    // matrix turns out to be hard.
+    // matrix is hard.
     const R squared = smaller(10 * cosines * cosines, R(0.3));
     const R enough = larger(2 * Numbers<R>::kRoundoff, sweep < kUsualSweeps ? squared : R(0.001) * squared);
     for (int inner = 0; inner < kInnerSweeps; ++inner) {
@@ -267,7 +267,7 @@ __global__ void __launch_bounds__(kSolveThreads)
     if (thread < kPair) {
         int before = 0;
         for (int i = 0; i < kPair; ++i) before += scale[i] > scale[thread] || (scale[i] == scale[thread] && i < thread) ? 1 : 0;
-        place[thread] = before;
+        position[thread] = before;
     }
     // One step of Newton and Schulz, Q (3 - Q^H Q) / 2, takes away what hundreds of rotations would let grow.
     const int i0 = thread / kPanel, j0 = thread % kPanel;
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(kSolveThreads)
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
             const int row = i0 + i * kPanel, column = j0 + j * kPanel;
-            to[row * kPair + place[column]] = factor[row * kPairPitch + column] - sum[i][j];
+            to[row * kPair + position[column]] = factor[row * kPairPitch + column] - sum[i][j];
         }
 }
 
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(kApplyThreads)
     __shared__ uint4 staged[kVectors];
     const int pairs = p.pairs(), number = static_cast<int>(blockIdx.x / chunks % pairs);
     const int64_t item = blockIdx.x / chunks / pairs;
-    if (!p.is_due(item, sweep) || !p.turns(item, number)) return;
+    if (!p.is_due(item, sweep) || !p.rotates(item, number)) return;
     const int64_t row = int64_t{blockIdx.x % chunks} * kApplyThreads + threadIdx.x;
     const uint4* const from = reinterpret_cast<const uint4*>(p.factors[item] + int64_t{number} * kPair * kPair);
 #pragma unroll

@@ -30,7 +30,7 @@ struct HermitianJob {
         Sweeps<R> sweeps;
         E* phase;
         int *order, *shared;
-        // Of a decomposition by all blocks: what it was scaled by, how many values are missing, a shift, a second matrix.
+        // A decomposition by all blocks has what it was scaled by, how many values are missing, a shift, a second matrix.
         R *scale, *shift;
         int32_t* missing;
         E* square;

@@ -54,7 +54,7 @@ struct SingularJob {
         R* size;
         E* phase;
         int *order, *shared;
-        // Of a decomposition by all blocks: what it was scaled by, how many values are missing, and R below the reflectors of a
+        // A decomposition by all blocks has what it was scaled by, how many values are missing, and R below the reflectors of a
         // QR factorisation, if there are more rows than columns.
         R* scale;
         int32_t* missing;
