@@ -227,7 +227,7 @@ SVD = {
     "nothing": lambda d: svd(d, 3, 0, 4, 0),
     "large": lambda d: svd(d, 3, 40, 36),
     "all_blocks": lambda d: svd(d, 1, 131, 131, out="columns"),
-    "all_blocks_full": lambda d: svd(d, 1, 140, 129, 1, layout="pitch"),
+    "all_blocks_full": lambda d: svd(d, 1, 131, 130, 1, layout="pitch"),
     "all_blocks_wide": lambda d: svd(d, 2, 129, 135, out="reversed", spoils={(1, 4, 120): np.nan}),
 }  # fmt: skip
 
