@@ -16,7 +16,8 @@ BK_LINALG void multiply(const MatrixTeam& team, int64_t n, const Columns<S>& a, 
     if (team.has_lapack) return multiply_by_lapack(*lapack<S>(), n, a, b, c);
 #endif
 #if BK_CUDA
-    // A thread has 2 x 4 elements in registers, of c64 2 x 2: 6 reads of shared memory for 8 products. Those beyond the edge are repeated.
+    // A thread has 2 x 4 elements in registers, of c64 2 x 2: 6 reads of shared memory for 8 products. Those beyond the edge
+    // are repeated.
     constexpr int kRows = 2, kColumns = sizeof(S) > 8 ? 2 : 4;
     for (int64_t j = int64_t{team.group} * kColumns; j < n; j += int64_t{team.groups} * kColumns)
         for (int64_t i = team.lane; i < n; i += int64_t{team.lanes} * kRows) {
