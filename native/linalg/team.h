@@ -19,7 +19,7 @@
 namespace bk::linalg {
 
 #if BK_CUDA
-constexpr int64_t kFastBytes = 96 << 10;  // of a team; blocks of sm_86 have 99 KiB
+constexpr int64_t kFastBytes = 98 << 10;  // of a team, six matrices of 64 x 64 f32; blocks of sm_86 have 99 KiB
 #else
 constexpr int64_t kFastBytes = 20 << 10;
 #endif

@@ -34,6 +34,11 @@ template <class R>
 BK_HD R smaller(R a, R b) {
     return b < a ? b : a;
 }
+// The larger one, or infinity if b is NaN.
+template <class R>
+BK_HD R larger_or_infinite(R a, R b) {
+    return b <= a ? a : b == b ? b : R(INFINITY);
+}
 // |a| with the sign of b.
 template <class R>
 BK_HD R with_sign(R a, R b) {

@@ -15,6 +15,7 @@ enum : int { kRight = 0, kLeft = 1 };
 // `packed`, where a complex pair has a column of real and one of imaginary parts. Each may have no base.
 template <class E>
 struct GeneralJob {
+    static constexpr bool kDecomposes = false;
     using Element = E;
     using R = real_t<E>;
     using C = Complex<R>;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues of Hermitian matrices, for each scalar.
-#include "linalg/spectral/hermitian.h"
-#include "linalg/spectral/run_cuda.cuh"
+#include "linalg/jacobi/decompose_cuda.cuh"
 
 namespace bk::linalg::spectral {
 

@@ -2,6 +2,7 @@
 // Eigenvalues and eigenvectors of a Hermitian matrix by a team.
 #pragma once
 
+#include "linalg/jacobi/orthogonalise.h"
 #include "linalg/lapack/spectral.h"
 #include "linalg/spectral/tridiagonal.h"
 #include "linalg/spectral/view.h"
@@ -11,6 +12,7 @@ namespace bk::linalg::spectral {
 // Job of a batch; v.base, the eigenvectors, and info may be NULL. v may be the memory of a.
 template <class E>
 struct HermitianJob {
+    static constexpr bool kDecomposes = true;
     using Element = E;
     using R = real_t<E>;
     View<const E> a;
@@ -19,6 +21,7 @@ struct HermitianJob {
     int32_t* info;
     int n;
     bool is_upper;
+    bool is_decomposed = false;  // by all blocks, but for matrices that did not converge: *missing counts their values
 
     struct Parts {
         E* a;
@@ -27,6 +30,11 @@ struct HermitianJob {
         Sweeps<R> sweeps;
         E* phase;
         int *order, *shared;
+        // A decomposition by all blocks has what it was scaled by, how many values are missing, a shift, a second matrix.
+        R *scale, *shift;
+        int32_t* missing;
+        E* square;
+        JacobiParts<E> jacobi;
     };
     BK_HD static Parts carve(Scratch& scratch, int n, bool wants_vectors) {
         Parts p;
@@ -37,6 +45,12 @@ struct HermitianJob {
         p.phase = scratch.take<E>(n);
         p.order = scratch.take<int>(n);
         p.shared = scratch.take<int>(2);
+        if (n <= kTeamColumns) return p;
+        p.scale = scratch.take<R>(1);
+        p.shift = scratch.take<R>(1);
+        p.missing = scratch.take<int32_t>(1);
+        p.square = scratch.take<E>(times(n, n));
+        p.jacobi = JacobiParts<E>::carve(scratch, n, 0, n);
         return p;
     }
     static TeamBytes scratch_bytes(int n, bool wants_vectors) {
@@ -45,16 +59,18 @@ struct HermitianJob {
             carve(scratch, extent, wants_vectors);
             return scratch.bytes();
         };
-        return team_bytes(n, n, kHermitianExtent<E>, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
+        TeamBytes bytes =
+            team_bytes(n, n, kHermitianExtent<E>, own, [](int extent, int) { return HermitianLapack<E>::bytes(extent); });
+        if (n > kTeamColumns) bytes.together = jacobi_items(n);
+        return bytes;
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
-        Scratch scratch(memory);
-        const Parts p = carve(scratch, n, v.base != nullptr);
-        const bool wants_vectors = v.base != nullptr;
-        const R scale = load_scaled(team, p, item);
+        const Parts p = parts(memory);
+        const bool wants_vectors = v.base != nullptr, is_done = is_decomposed && *p.missing == 0;
+        const R scale = is_done ? *p.scale : load_scaled(team, p, item);
         if (scale == R(0)) return fail(team, item, n + 1);
-        if (!decompose_by_lapack(team, p, item)) {
+        if (!is_done && !decompose_by_lapack(team, p, item)) {
             clear_padding(p.a, p.pitch, n, n);
             clear_upper_halves();
             tridiagonalise(team, p.a, p.pitch, n, p.t);
@@ -66,7 +82,7 @@ struct HermitianJob {
         sort_indices(team, p.t.d, n, false, p.order);
         for_own(team, 0, n, [&](int i) { w[item * n + i] = p.t.d[p.order[i]] / scale; });
         if (team.rank() == 0 && info != nullptr) info[item] = 0;
-        if (!wants_vectors) return;
+        if (!wants_vectors || is_done) return;
         for_columns(team, 0, n, [&](int j) {
             const E phase = phase_of(team, p.a + p.order[j] * p.pitch, n);
             if (team.lane() == 0) p.phase[j] = phase;
@@ -75,7 +91,35 @@ struct HermitianJob {
         store_columns(team, v, item, p.a, p.pitch, n, n, p.order, p.phase);
     }
 
+    // Steps of all blocks, for column j of a matrix, with the scratch of its team (linalg/jacobi/decompose_cuda.cuh).
+    BK_HD Parts parts(char* memory) const {
+        Scratch scratch(memory);
+        return carve(scratch, n, v.base != nullptr);
+    }
+    BK_HD static R* values(const Parts& p) { return p.t.d; }
+    BK_LINALG R largest_of_column(const MatrixTeam& team, int64_t item, int j) const {
+        R most = 0;
+        for_own(team, 0, n, [&](int i) { most = larger_or_infinite(most, largest_part(element(item, i, j))); });
+        return team.largest(most);
+    }
+    BK_LINALG void load_column(const MatrixTeam& team, const Parts& p, int64_t item, int j, R scale) const {
+        for_own(team, 0, n, [&](int i) { p.a[i + j * p.pitch] = element(item, i, j) * scale; });
+    }
+    BK_LINALG void store_column(const MatrixTeam& team, const Parts& p, int64_t item, int j) const {
+        if (v.base == nullptr) return;
+        const E* const from = p.a + p.order[j] * p.pitch;
+        const E phase = phase_of(team, from, n);
+        E* const to = v.matrix(item) + j * v.by.column;
+        for_own(team, 0, n, [&](int i) { to[i * v.by.row] = from[i] * phase; });
+    }
+
 private:
+    BK_LINALG E element(int64_t item, int64_t i, int64_t j) const {
+        const E* const from = a.matrix(item);
+        const bool is_read = is_upper ? i <= j : i >= j;
+        const E x = is_read ? from[i * a.by.row + j * a.by.column] : conj(from[j * a.by.row + i * a.by.column]);
+        return i == j ? element_of<E>(real(x)) : x;
+    }
     // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
     BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
         return scale_columns(team, p.a, p.pitch, n, n, load(team, p, item));
@@ -99,8 +143,7 @@ private:
             E x = from[i * a.by.row + j * a.by.column];
             if (i == j) x = element_of<E>(real(x));
             const R part = largest_part(x);
-            most = part <= most ? most : part;  // NaN stays
-            if (most != most) most = R(INFINITY);
+            most = larger_or_infinite(most, part);
             p.a[i + j * p.pitch] = x;
             p.a[j + i * p.pitch] = conj(x);
         });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Singular values, for each scalar.
-#include "linalg/spectral/run_cuda.cuh"
-#include "linalg/spectral/singular.h"
+#include "linalg/jacobi/decompose_cuda.cuh"
 
 namespace bk::linalg::spectral {
 

@@ -3,7 +3,9 @@
 // left vectors of the iteration are those of the longer side.
 #pragma once
 
+#include "linalg/jacobi/orthogonalise.h"
 #include "linalg/lapack/spectral.h"
+#include "linalg/problem.h"
 #include "linalg/spectral/bidiagonal.h"
 #include "linalg/spectral/view.h"
 
@@ -25,6 +27,7 @@ struct SingularShape {
 // many values, are written. The squares of the other values sum up to residual[item]^2, unless it is NULL.
 template <class E>
 struct SingularJob {
+    static constexpr bool kDecomposes = true;
     using Element = E;
     using R = real_t<E>;
     View<const E> a;
@@ -41,6 +44,7 @@ struct SingularJob {
     View<E> inverse, unitary, hermitian;
     int32_t* counted;
     double atol, rtol;
+    bool is_decomposed = false;  // by all blocks, but for matrices that did not converge: *missing counts their values
 
     struct Parts {
         E *longs, *shorts;
@@ -50,6 +54,12 @@ struct SingularJob {
         R* size;
         E* phase;
         int *order, *shared;
+        // A decomposition by all blocks has what it was scaled by, how many values are missing, and R below the reflectors of a
+        // QR factorisation, if there are more rows than columns.
+        R* scale;
+        int32_t* missing;
+        E *packed, *tau;
+        JacobiParts<E> jacobi;
     };
     BK_HD static Parts carve(Scratch& scratch, const SingularShape& shape) {
         const int rows = shape.rows(), n = shape.columns(), kept = shape.wants_vectors ? shape.long_vectors() : n;
@@ -65,6 +75,12 @@ struct SingularJob {
         p.phase = scratch.take<E>(kept);
         p.order = scratch.take<int>(kept);
         p.shared = scratch.take<int>(2);
+        if (n <= kTeamColumns) return p;
+        p.scale = scratch.take<R>(1);
+        p.missing = scratch.take<int32_t>(1);
+        p.packed = scratch.take<E>(rows > n ? times(rows, n) : 0);
+        p.tau = scratch.take<E>(n);
+        p.jacobi = JacobiParts<E>::carve(scratch, n, shape.wants_vectors ? n : 0, n);
         return p;
     }
     static TeamBytes scratch_bytes(const SingularShape& shape) {
@@ -73,18 +89,30 @@ struct SingularJob {
             carve(scratch, {rows, columns, shape.wants_vectors, shape.is_full});
             return scratch.bytes();
         };
-        return team_bytes(shape.rows(), shape.columns(), kHermitianExtent<E>, own,
-                          [&](int rows, int columns) { return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors); });
+        TeamBytes bytes = team_bytes(shape.rows(), shape.columns(), kHermitianExtent<E>, own, [&](int rows, int columns) {
+            return SingularLapack<E>::bytes(rows, columns, shape.wants_vectors);
+        });
+        if (shape.columns() > kTeamColumns) {
+            bytes.together = jacobi_items(shape.columns());
+            bytes.drivers = driver_bytes(shape);
+        }
+        return bytes;
+    }
+
+    // Bytes for each matrix whose QR factorisation and its product come before and after (linalg/drivers/qr.h).
+    static int64_t driver_bytes(const SingularShape& shape) {
+        const int64_t rows = shape.rows(), n = shape.columns(), kept = shape.wants_vectors ? shape.long_vectors() : n;
+        if (rows == n) return 0;
+        return ceil_div<int64_t>(std::max(qr_bytes<E>(1, rows, n), reflect_bytes<E>(1, rows, kept, n)), 256) * 256;
     }
 
     BK_LINALG void operator()(const MatrixTeam& team, char* memory, int64_t item) const {
-        Scratch scratch(memory);
-        const Parts p = carve(scratch, shape);
+        const Parts p = parts(memory);
         const int rows = shape.rows(), n = shape.columns();
-        const bool wants = shape.wants_vectors;
-        const R scale = load_scaled(team, p, item);
+        const bool wants = shape.wants_vectors, is_done = is_decomposed && *p.missing == 0;
+        const R scale = is_done ? *p.scale : load_scaled(team, p, item);
         if (scale == R(0)) return fail(team, item, n + 1);
-        if (!decompose_by_lapack(team, p, item)) {
+        if (!is_done && !decompose_by_lapack(team, p, item)) {
             clear_padding(p.longs, p.long_pitch, rows, wants ? shape.long_vectors() : n);
             clear_padding(p.shorts, p.short_pitch, n, n);
             clear_upper_halves();
@@ -111,10 +139,47 @@ struct SingularJob {
         }
         const int above = count_above(p, n, static_cast<double>(scale));
         if (team.rank() == 0 && counted != nullptr) counted[item] = above;
-        if (wants) store(team, p, item, above, 1 / scale);
+        if (wants && !is_done) store(team, p, item);
+        if (wants) store_products(team, p, item, above, 1 / scale);
+    }
+
+    // Steps of all blocks, for column j of the matrix or of the vectors, with the scratch of the matrix' team
+    // (linalg/jacobi/decompose_cuda.cuh).
+    BK_HD Parts parts(char* memory) const {
+        Scratch scratch(memory);
+        return carve(scratch, shape);
+    }
+    BK_HD static R* values(const Parts& p) { return p.b.d; }
+    BK_LINALG R largest_of_column(const MatrixTeam& team, int64_t item, int j) const {
+        R most = 0;
+        for_own(team, 0, shape.rows(), [&](int i) { most = larger_or_infinite(most, largest_part(element(item, i, j))); });
+        return team.largest(most);
+    }
+    BK_LINALG void load_column(const MatrixTeam& team, const Parts& p, int64_t item, int j, R scale) const {
+        for_own(team, 0, shape.rows(), [&](int i) { p.longs[i + j * p.long_pitch] = element(item, i, j) * scale; });
+    }
+    BK_LINALG void store_column(const MatrixTeam& team, const Parts& p, int64_t item, int j) const {
+        if (!shape.wants_vectors || j >= rank) return;
+        const bool is_wide = shape.is_wide(), is_pair = j < shape.columns();
+        const int at = is_pair ? p.order[j] : j;
+        const E *const of_longs = p.longs + at * p.long_pitch, *const of_shorts = p.shorts + at * p.short_pitch;
+        const E phase =
+            is_wide && is_pair ? phase_of(team, of_shorts, shape.columns()) : phase_of(team, of_longs, shape.rows());
+        store_vector(team, is_wide ? v : u, item, j, of_longs, shape.rows(), phase, is_wide && conjugates_v);
+        if (is_pair) store_vector(team, is_wide ? u : v, item, j, of_shorts, shape.columns(), phase, !is_wide && conjugates_v);
     }
 
 private:
+    BK_LINALG E element(int64_t item, int64_t i, int64_t j) const {
+        const E* const from = a.matrix(item);
+        return shape.is_wide() ? conj(from[j * a.by.row + i * a.by.column]) : from[i * a.by.row + j * a.by.column];
+    }
+    BK_LINALG void store_vector(const MatrixTeam& team, const View<E>& view, int64_t item, int j, const E* from, int length,
+                                E phase, bool conjugates) const {
+        if (view.base == nullptr) return;
+        E* const to = view.matrix(item) + j * view.by.column;
+        for_own(team, 0, length, [&](int i) { to[i * view.by.row] = conj_if(conjugates, from[i] * phase); });
+    }
     // The power of two that the loaded matrix was multiplied by; 0 for one that is not finite.
     BK_LINALG R load_scaled(const MatrixTeam& team, const Parts& p, int64_t item) const {
         return scale_columns(team, p.longs, p.long_pitch, shape.rows(), shape.columns(), load(team, p, item));
@@ -191,8 +256,7 @@ private:
         for_elements(team, a.by, shape.m, shape.n, [&](int i, int j) {
             const E x = from[i * a.by.row + j * a.by.column];
             const R part = largest_part(x);
-            most = part <= most ? most : part;
-            if (most != most) most = kInfinity<R>;
+            most = larger_or_infinite(most, part);
             if (is_wide)
                 p.longs[j + i * p.long_pitch] = conj(x);
             else
@@ -203,7 +267,7 @@ private:
 
     // Columns in descending order of the values, each pair with the phase of U's column, and the signs of the values in the
     // shorter side's.
-    BK_LINALG void store(const MatrixTeam& team, const Parts& p, int64_t item, int above, R back) const {
+    BK_LINALG void store(const MatrixTeam& team, const Parts& p, int64_t item) const {
         const bool is_wide = shape.is_wide();
         const int rows = shape.rows(), n = shape.columns(), kept = shape.long_vectors();
         for_own(team, n, kept, [&](int j) { p.order[j] = j; });
@@ -225,6 +289,10 @@ private:
         if (short_view.base != nullptr)
             store_columns(team, short_view, item, p.shorts, p.short_pitch, n, shorts, p.order, p.phase,
                           !is_wide && conjugates_v);
+    }
+    BK_LINALG void store_products(const MatrixTeam& team, const Parts& p, int64_t item, int above, R back) const {
+        const bool is_wide = shape.is_wide();
+        const int n = shape.columns();
         const E *const left = is_wide ? p.shorts : p.longs, *const right = is_wide ? p.longs : p.shorts;
         const int64_t left_pitch = is_wide ? p.short_pitch : p.long_pitch, right_pitch = is_wide ? p.long_pitch : p.short_pitch;
         if (inverse.base != nullptr)

@@ -40,10 +40,17 @@ private:
 };
 
 // Bytes of a team's scratch, of LAPACK's behind it, and of both for the largest matrices that are a thread's
-// (linalg/lapack/spectral.h).
+// (linalg/lapack/spectral.h). On a GPU `together` is how many matrices all blocks work on at once, or 0 for a team for each
+// (linalg/jacobi/decompose_cuda.cuh); `drivers` has bytes for each of these.
 struct TeamBytes {
-    int64_t own, lapack = 0, serial = 0;
+    int64_t own, lapack = 0, serial = 0, together = 0, drivers = 0;
 };
+
+#if BK_CUDA
+constexpr int kTeamColumns = 128;  // matrices up to here are a team's
+#else
+constexpr int kTeamColumns = INT32_MAX;
+#endif
 
 }  // namespace bk::linalg::spectral
 

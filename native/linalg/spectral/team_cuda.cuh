@@ -106,6 +106,12 @@ struct TeamShape {
 inline size_t team_workspace(int64_t items, int64_t extent, const TeamBytes& bytes) {
     const TeamShape shape = TeamShape::of(items, extent, bytes.own);
     Carver carver;
+    if (bytes.together > 0) {
+        const int64_t count = std::min(items, bytes.together);
+        carver.take<char>(times(count, shape.slice));
+        carver.take<char>(times(count, bytes.drivers));
+        return carver.bytes();
+    }
     carver.take<char>(shape.is_shared ? 0 : times(shape.blocks, shape.slice));
     return carver.bytes();
 }

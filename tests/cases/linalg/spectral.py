@@ -141,6 +141,8 @@ EIGH = {
     "small_values": lambda d: eigh(d, 1, 6, scale=2.0**-110),
     "empty": lambda d: eigh(d, 3, 0),
     "large": lambda d: eigh(d, 3, 40),
+    "all_blocks": lambda d: eigh(d, 1, 131, layout="columns", of_v="pitch"),
+    "all_blocks_upper": lambda d: eigh(d, 2, 129, upper=1, layout="reversed", spoils={(1, 4, 128): np.inf}),
 }  # fmt: skip
 
 
@@ -224,6 +226,9 @@ SVD = {
     "no_columns": lambda d: svd(d, 3, 4, 0, 1),
     "nothing": lambda d: svd(d, 3, 0, 4, 0),
     "large": lambda d: svd(d, 3, 40, 36),
+    "all_blocks": lambda d: svd(d, 1, 131, 131, out="columns"),
+    "all_blocks_full": lambda d: svd(d, 1, 131, 130, 1, layout="pitch"),
+    "all_blocks_wide": lambda d: svd(d, 2, 129, 135, out="reversed", spoils={(1, 4, 120): np.nan}),
 }  # fmt: skip
 
 
@@ -399,6 +404,7 @@ POLAR = {
     "bad_member": lambda d: polar(d, 4, 6, 5, spoils={(1, 4, 2): np.nan, (3, 5, 4): np.inf}),
     "no_rows": lambda d: polar(d, 3, 0, 4),
     "large": lambda d: polar(d, 3, 36, 30),
+    "all_blocks": lambda d: polar(d, 1, 132, 130),
 }  # fmt: skip
 
 
