@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of pooling on GPUs: a thread a cell of several channels. Adjacent threads read dy of the same windows.
+// Gradients of pooling on GPUs: a thread a cell of several channels. Adjacent threads read dy of the same windows. Dense planes
+// have tiles instead (gather_tiles_cuda.cuh).
 #pragma once
 
 #include "core/collectives/team.h"
+#include "pool/gather_tiles_cuda.cuh"
 #include "pool/gather_windows.h"
 #include "pool/thread_lanes.cuh"
 
@@ -193,6 +195,8 @@ Status gather_windows(const Launch& launch, const Problem& p, const Rule& rule, 
         has_vectors(p, arrays.dy, p.dy, kLanes) && has_vectors(p, arrays.indices, p.indices, kLanes) &&
         has_vectors(p, arrays.dx, p.dx, kLanes))
         return launch_gather_windows<T, kLanes, true>(launch, p, rule, arrays, adds);
+    const TileGrid tiles = tiles_of_cells<Rule>(p, arrays);
+    if (tiles.is_possible()) return launch_gather_tiles(launch, p, tiles, rule, arrays, adds);
     return launch_gather_windows<T, kPlaneLanes, false>(launch, p, rule, arrays, adds);
 }
 
