@@ -122,17 +122,18 @@ struct Tile {
     int64_t begin;  // of the items in memory
     int32_t items;
 
-    BK_DEVICE Tile(const TileGrid& grid, int64_t block) {
+    BK_DEVICE Tile(const TileGrid& grid, uint32_t block) {
         const int32_t slabs = grid.extent[0], rows = grid.extent[1], row = grid.extent[2];
         box.of[2] = {0, row};
         if (grid.rows == 0) {
-            plane = block * grid.planes;
+            plane = int64_t{block} * grid.planes;
             planes = static_cast<int32_t>(min(int64_t{grid.planes}, grid.all_planes - plane));
             box.of[0] = {0, slabs}, box.of[1] = {0, rows};
         } else {
-            const int64_t slab = block / grid.bands;
-            const int32_t band = static_cast<int32_t>(block - slab * grid.bands), a = static_cast<int32_t>(slab % slabs);
-            plane = slab / slabs, planes = 1;
+            const uint32_t slab = block / static_cast<uint32_t>(grid.bands), whole = slab / static_cast<uint32_t>(slabs);
+            const int32_t band = static_cast<int32_t>(block - slab * static_cast<uint32_t>(grid.bands));
+            const int32_t a = static_cast<int32_t>(slab - whole * static_cast<uint32_t>(slabs));
+            plane = whole, planes = 1;
             box.of[0] = {a, a + 1}, box.of[1] = {band * grid.rows, min((band + 1) * grid.rows, rows)};
         }
         begin = ((plane * slabs + box.of[0].begin) * rows + box.of[1].begin) * row;

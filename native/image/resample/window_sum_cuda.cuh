@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "image/resample/resample_tiles_cuda.cuh"
 #include "image/resample/window_sum.h"
 
 namespace bk::image {
@@ -80,6 +81,8 @@ struct NearestJob {
 template <class T>
 Status window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint, bool accumulates, const ImageLayout& x_layout,
                   const T* x, const ImageLayout& y_layout, T* y) {
+    const ResampleTiles tiles = ResampleTiles::of(axes, is_adjoint, accumulates, x_layout, y_layout);
+    if (tiles.is_possible()) return launch_resample_tiles(launch, tiles, x, y);
     WindowSumJob<T> job{};
     job.x = x;
     job.y = y;
