@@ -208,14 +208,6 @@ __global__ void __launch_bounds__(kTileThreads)
     }
 }
 
-// Windows that meet n adjacent cells of an axis, at most.
-inline int64_t most_windows(const Axis& axis, int64_t n) {
-    if (n >= axis.in) return axis.out;
-    const int64_t most =
-        axis.is_adaptive ? ceil_div<int64_t>(n * axis.out, axis.in) + 1 : ceil_div<int64_t>(n + axis.kernel - 1, axis.step);
-    return std::min<int64_t>(most, axis.out);
-}
-
 // The tiles of a gradient, impossible ones if planes are not dense or windows are too large.
 template <class Rule, class T>
 TileGrid tiles_of_cells(const Problem& p, const GradientArrays<T>& arrays) {

@@ -60,6 +60,14 @@ inline int64_t most_cells(const Axis& axis, int64_t n) {
     return std::min<int64_t>(most, axis.in);
 }
 
+// Windows that meet n adjacent cells of an axis, at most.
+inline int64_t most_windows(const Axis& axis, int64_t n) {
+    if (n >= axis.in) return axis.out;
+    const int64_t most =
+        axis.is_adaptive ? ceil_div<int64_t>(n * axis.out, axis.in) + 1 : ceil_div<int64_t>(n + axis.kernel - 1, axis.step);
+    return std::min<int64_t>(most, axis.out);
+}
+
 inline bool is_dilated(const Problem& p) {
     for (const Axis& axis : p.axis)
         if (axis.dilation != 1 && axis.kernel > 1) return true;

@@ -14,7 +14,7 @@ namespace bk::image {
 
 constexpr int32_t kTileColumns = 64, kTileRows = 16, kTileEntries = kTileColumns + kTileRows;
 constexpr int32_t kLeastTileRows = 4;
-constexpr int32_t kMostWeights = 8;  // of an entry; others are computed where they are used
+constexpr int32_t kMostWeights = 16;  // of an entry
 constexpr int64_t kFewTiles = 512, kManyTiles = 2048;
 
 struct ResampleTiles {
@@ -33,6 +33,15 @@ struct ResampleTiles {
     static bool has_weights(const SampleAxis& axis) {
         return axis.mode == ResampleMode::kLinear || axis.mode == ResampleMode::kCubic;
     }
+    // Whether kMostWeights suffice: columns inside have the outputs nearer than the reach, those of the edges also all beyond.
+    static bool fits(const SampleAxis& axis, bool is_adjoint) {
+        if (!has_weights(axis)) return axis.in == 1 && axis.out == 1;
+        if (!is_adjoint) return true;
+        const double reach = axis.mode == ResampleMode::kCubic ? 2 : 1;
+        if (!(2 * reach * axis.inverse <= kMostWeights - 1)) return false;
+        const Window first = axis.column(0), last = axis.column(axis.in - 1);
+        return std::max(first.end - first.first, last.end - last.first) <= kMostWeights;
+    }
     // No blocks if the problem is none of planes.
     static ResampleTiles of(const SampleAxes& axes, bool is_adjoint, bool accumulates, const ImageLayout& x,
                             const ImageLayout& y) {
@@ -45,6 +54,7 @@ struct ResampleTiles {
         if (!has_weights(axes.of[2]) || !are_planes(x) || !are_planes(y)) return tiles;
         const int64_t inner = is_last ? e[1] : 1, columns = e[4] * inner, rows = e[3];
         if (columns > INT32_MAX || rows > INT32_MAX || y.elements() == 0) return tiles;
+        if (!fits(axes.of[1], is_adjoint) || !fits(axes.of[2], is_adjoint)) return tiles;
         tiles.planes = is_last ? e[0] : e[0] * e[1];
         const auto side = [&](const ImageLayout& each) {
             return Side{is_last || e[1] == 1 ? each.stride[0] : each.stride[1], each.stride[3], each.stride[4],
@@ -89,7 +99,7 @@ struct ResampleTiles {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kItemThreads)
+__global__ void __launch_bounds__(kItemThreads, 4)
     resample_tiles_kernel(const __grid_constant__ ResampleTiles tiles, const T* x, T* y) {
     using C = compute_t<T>;
     __shared__ C weights[kMostWeights][kTileEntries];
@@ -108,8 +118,7 @@ __global__ void __launch_bounds__(kItemThreads)
         const Window window = tiles.window(d, own);
         firsts[entry] = static_cast<int32_t>(window.first);
         counts[entry] = static_cast<int32_t>(window.end - window.first);
-        for (int32_t k = 0; k < min(kMostWeights, counts[entry]); ++k)
-            weights[k][entry] = tiles.weight<C>(d, own, window.first + k);
+        for (int32_t k = 0; k < counts[entry]; ++k) weights[k][entry] = tiles.weight<C>(d, own, window.first + k);
     }
     __syncthreads();
 
@@ -128,15 +137,12 @@ __global__ void __launch_bounds__(kItemThreads)
         const T* const image = x + plane * tiles.from.plane + split.remainder * tiles.from.inner;
         const int32_t of_row = kTileColumns + r, first_y = firsts[of_row], first_x = firsts[c];
         const int32_t count_y = counts[of_row], count_x = counts[c];
-        const auto weight_at = [&](int d, int32_t entry, int64_t own, int32_t first, int32_t k) {
-            return k < kMostWeights ? weights[k][entry] : tiles.weight<C>(d, own, first + k);
-        };
         C sum[kItemLanes] = {};
         for (int32_t j = 0; j < count_y; ++j) {
-            const C above = of_z * weight_at(1, of_row, row + r, first_y, j);
+            const C above = of_z * weights[j][of_row];
             const T* from = image + (first_y + j) * tiles.from.y + first_x * tiles.from.x;
             for (int32_t i = 0; i < count_x; ++i, from += tiles.from.x) {
-                const C w = above * weight_at(2, c, split.quotient, first_x, i);
+                const C w = above * weights[i][c];
                 if (w != C(0))
                     for_lanes(lanes, [&](int lane) { sum[lane] += w * static_cast<C>(widen(from[lane * tiles.from.plane])); });
             }
