@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of pooling on GPUs: a thread a cell of several channels. Adjacent threads read dy of the same windows. Dense planes
-// have tiles instead (gather_tiles_cuda.cuh), and maxima of vectors (gather_last_cuda.cuh).
+// have tiles instead (tiles/gather_tiles_cuda.cuh), and maxima of vectors (tiles/gather_last_cuda.cuh).
 #pragma once
 
 #include "core/collectives/team.h"
-#include "pool/gather_last_cuda.cuh"
-#include "pool/gather_tiles_cuda.cuh"
 #include "pool/gather_windows.h"
 #include "pool/thread_lanes.cuh"
+#include "pool/tiles/gather_last_cuda.cuh"
+#include "pool/tiles/gather_tiles_cuda.cuh"
 
 namespace bk::pool {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward pooling on GPUs: a thread a window of several channels; a power of two of threads share a window of many
 // cells, and combine their lanes in shared memory in a fixed order. The number of threads depends on the window alone.
-// Small windows of dense planes have tiles instead (reduce_tiles_cuda.cuh).
+// Small windows of dense planes have tiles instead (tiles/reduce_tiles_cuda.cuh).
 // Windows that overlap share their reads in the L1 cache, since adjacent threads have adjacent windows.
 #pragma once
 
-#include "pool/reduce_tiles_cuda.cuh"
 #include "pool/reduce_windows.h"
 #include "pool/thread_lanes.cuh"
+#include "pool/tiles/reduce_tiles_cuda.cuh"
 
 namespace bk::pool {
 

@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(kItemThreads, 4)
     __shared__ C weights[kMostWeights][kTileEntries];
     __shared__ int32_t firsts[kTileEntries], counts[kTileEntries];
     const int thread = static_cast<int>(threadIdx.x);
-    const uint32_t line = blockIdx.x / static_cast<uint32_t>(tiles.tiles_x),
-                   chunk = line / static_cast<uint32_t>(tiles.tiles_y);
-    const int32_t column = static_cast<int32_t>(blockIdx.x - line * static_cast<uint32_t>(tiles.tiles_x)) * tiles.tile_columns;
-    const int32_t row = static_cast<int32_t>(line - chunk * static_cast<uint32_t>(tiles.tiles_y)) * tiles.tile_rows;
+    const uint32_t rest = blockIdx.x / static_cast<uint32_t>(tiles.tiles_x),
+                   chunk = rest / static_cast<uint32_t>(tiles.tiles_y);
+    const int32_t column = static_cast<int32_t>(blockIdx.x - rest * static_cast<uint32_t>(tiles.tiles_x)) * tiles.tile_columns;
+    const int32_t row = static_cast<int32_t>(rest - chunk * static_cast<uint32_t>(tiles.tiles_y)) * tiles.tile_rows;
     const int32_t columns = min(tiles.tile_columns, tiles.columns - column), rows = min(tiles.tile_rows, tiles.rows - row);
     for (int32_t i = thread; i < columns + rows; i += kItemThreads) {
         const bool is_row = i >= columns;

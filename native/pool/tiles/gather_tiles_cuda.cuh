@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "pool/gather_windows.h"
-#include "pool/reduce_tiles_cuda.cuh"
+#include "pool/tiles/reduce_tiles_cuda.cuh"
 
 namespace bk::pool {
 
 constexpr int64_t kMostScanned = 64;  // cells of a window that one thread scans
 
-// What is recorded of a window beside its gradient.
+// The note of a window, recorded beside its gradient.
 template <class Rule, class T>
 struct WindowNote {
     using type = compute_t<T>;  // weight

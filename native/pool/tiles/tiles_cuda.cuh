@@ -66,9 +66,9 @@ struct Box {
 // Tiles of results, items, of extents a, b and c.
 struct TileGrid {
     int32_t extent[kAxes];
-    int32_t planes = 1;  // of a block; those of several are whole
-    int32_t rows = 0;    // of a block, along b; 0: whole planes
-    int32_t bands = 1;   // blocks of these rows
+    int32_t planes = 1;     // of a block; those of several are whole
+    int32_t rows = 0;       // of a block, along b; 0: whole planes
+    int32_t row_tiles = 1;  // blocks of these rows
     FastDiv<uint32_t> by_row, by_rows, by_slabs;
     FastDiv<uint32_t> by_window_row;  // of a gradient, whose items are cells
     bool has_narrow_covers = false;   // likewise: a cell has at most kMostNarrow windows along c
@@ -99,10 +99,10 @@ struct TileGrid {
                           wanted = std::min<int64_t>(extent[1], ceil_div<int64_t>(kFewestTiles, slabs));
             const int64_t items = std::max<int64_t>(1, 2 * kTileItems / std::max(extent[2], 1));
             rows = static_cast<int32_t>(std::min<int64_t>(rows, items));
-            grid.bands = static_cast<int32_t>(std::max<int64_t>(ceil_div<int64_t>(extent[1], rows), wanted));
-            grid.rows = ceil_div(extent[1], grid.bands);
-            grid.bands = ceil_div(extent[1], grid.rows);
-            grid.blocks = slabs * grid.bands;
+            grid.row_tiles = static_cast<int32_t>(std::max<int64_t>(ceil_div<int64_t>(extent[1], rows), wanted));
+            grid.rows = ceil_div(extent[1], grid.row_tiles);
+            grid.row_tiles = ceil_div(extent[1], grid.rows);
+            grid.blocks = slabs * grid.row_tiles;
         }
         grid.bytes =
             static_cast<unsigned>(bytes(grid.planes, grid.rows == 0 ? extent[0] : 1, grid.rows == 0 ? extent[1] : grid.rows));
@@ -130,11 +130,11 @@ struct Tile {
             planes = static_cast<int32_t>(min(int64_t{grid.planes}, grid.all_planes - plane));
             box.of[0] = {0, slabs}, box.of[1] = {0, rows};
         } else {
-            const uint32_t slab = block / static_cast<uint32_t>(grid.bands), whole = slab / static_cast<uint32_t>(slabs);
-            const int32_t band = static_cast<int32_t>(block - slab * static_cast<uint32_t>(grid.bands));
+            const uint32_t slab = block / static_cast<uint32_t>(grid.row_tiles), whole = slab / static_cast<uint32_t>(slabs);
+            const int32_t row_tile = static_cast<int32_t>(block - slab * static_cast<uint32_t>(grid.row_tiles));
             const int32_t a = static_cast<int32_t>(slab - whole * static_cast<uint32_t>(slabs));
             plane = whole, planes = 1;
-            box.of[0] = {a, a + 1}, box.of[1] = {band * grid.rows, min((band + 1) * grid.rows, rows)};
+            box.of[0] = {a, a + 1}, box.of[1] = {row_tile * grid.rows, min((row_tile + 1) * grid.rows, rows)};
         }
         begin = ((plane * slabs + box.of[0].begin) * rows + box.of[1].begin) * row;
         items = planes * box.size();

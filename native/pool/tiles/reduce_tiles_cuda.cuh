@@ -3,7 +3,7 @@
 #pragma once
 
 #include "pool/operators.h"
-#include "pool/tiles_cuda.cuh"
+#include "pool/tiles/tiles_cuda.cuh"
 
 namespace bk::pool {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "pool/gather_windows.h"
-#include "pool/reduce_tiles_cuda.cuh"
+#include "pool/tiles/reduce_tiles_cuda.cuh"
 
 namespace bk::pool {
 
@@ -16,8 +16,8 @@ constexpr int64_t kMostTaps = 255;   // cells of a window, numbered in a byte
 constexpr uint8_t kNoTap = 255;
 
 struct LastTiles {
-    int32_t rows = 1, columns = 1, vectors = 1;  // of a tile
-    int32_t bands = 1, strips = 1, chunks = 1;   // tiles along these axes
+    int32_t rows = 1, columns = 1, vectors = 1;           // of a tile
+    int32_t row_tiles = 1, column_tiles = 1, chunks = 1;  // tiles along these axes
     int32_t all_vectors = 0;
     FastDiv<uint32_t> by_vectors, by_columns;
     int64_t blocks = 0;
@@ -33,8 +33,8 @@ struct LastTiles {
             *count = ceil_div(extent, most);
             return ceil_div(extent, *count);
         };
-        tiles.rows = split(p.axis[1].in, kTileSide, &tiles.bands);
-        tiles.columns = split(p.axis[2].in, kTileSide, &tiles.strips);
+        tiles.rows = split(p.axis[1].in, kTileSide, &tiles.row_tiles);
+        tiles.columns = split(p.axis[2].in, kTileSide, &tiles.column_tiles);
         tiles.vectors = split(tiles.all_vectors, kTileVectors, &tiles.chunks);
         const int64_t windows =
             most_windows(p.axis[0], 1) * most_windows(p.axis[1], tiles.rows) * most_windows(p.axis[2], tiles.columns);
@@ -43,7 +43,7 @@ struct LastTiles {
         if (windows > 2 * tiles.rows * tiles.columns || bytes > kTileBytes) return tiles;
         tiles.bytes = static_cast<unsigned>(bytes);
         tiles.by_vectors = FastDiv<uint32_t>(tiles.vectors), tiles.by_columns = FastDiv<uint32_t>(tiles.columns);
-        tiles.blocks = p.batch * p.axis[0].in * tiles.bands * tiles.strips * tiles.chunks;
+        tiles.blocks = p.batch * p.axis[0].in * tiles.row_tiles * tiles.column_tiles * tiles.chunks;
         return tiles;
     }
     bool is_possible() const { return blocks > 0 && blocks <= kMaxGridX; }
@@ -63,12 +63,13 @@ __global__ void __launch_bounds__(kTileThreads)
         rest /= static_cast<uint32_t>(extent);
         return static_cast<int32_t>(before - rest * static_cast<uint32_t>(extent));
     };
-    const int32_t chunk = next(tiles.chunks), strip = next(tiles.strips), band = next(tiles.bands), a = next(p.axis[0].in);
+    const int32_t chunk = next(tiles.chunks), column_tile = next(tiles.column_tiles), row_tile = next(tiles.row_tiles),
+                  a = next(p.axis[0].in);
     const int64_t n = rest;
     const auto range = [](int32_t begin, int32_t size, int32_t end) { return Range{begin, min(begin + size, end)}; };
     const Range cells[kAxes] = {{a, a + 1},
-                                range(band * tiles.rows, tiles.rows, p.axis[1].in),
-                                range(strip * tiles.columns, tiles.columns, p.axis[2].in)};
+                                range(row_tile * tiles.rows, tiles.rows, p.axis[1].in),
+                                range(column_tile * tiles.columns, tiles.columns, p.axis[2].in)};
     Range windows[kAxes];
 #pragma unroll
     for (int d = 0; d < kAxes; ++d) windows[d] = windows_of(p.axis[d], cells[d]);
@@ -81,9 +82,9 @@ __global__ void __launch_bounds__(kTileThreads)
         const auto split = tiles.by_vectors(static_cast<uint32_t>(i));
         const int32_t own = vector + static_cast<int32_t>(split.remainder), window = static_cast<int32_t>(split.quotient);
         if (own >= tiles.all_vectors) continue;
-        const int32_t line = window / columns, slab = line / rows;
-        const int32_t o[kAxes] = {windows[0].begin + slab, windows[1].begin + line - slab * rows,
-                                  windows[2].begin + window - line * columns};
+        const int32_t flat_row = window / columns, slab = flat_row / rows;
+        const int32_t o[kAxes] = {windows[0].begin + slab, windows[1].begin + flat_row - slab * rows,
+                                  windows[2].begin + window - flat_row * columns};
         const Taps ta = p.axis[0].taps(o[0]), tb = p.axis[1].taps(o[1]), tc = p.axis[2].taps(o[2]);
         const auto wanted = bk::load<V>(y + p.y.plane(n, int64_t{own} * V) + p.y.at(o[0], o[1], o[2]));
         const T* const first = x + p.x.plane(n, int64_t{own} * V) + p.x.at(ta.first, tb.first, tc.first);
@@ -128,10 +129,10 @@ __global__ void __launch_bounds__(kTileThreads)
             for (int32_t s = cb.low; s <= cb.high; ++s) {
                 const int32_t tap_a = a + p.axis[0].pad_low - u * p.axis[0].step,
                               tap_b = b + p.axis[1].pad_low - s * p.axis[1].step;
-                const int32_t line = ((u - windows[0].begin) * rows + s - windows[1].begin) * columns - windows[2].begin;
+                const int32_t flat_row = ((u - windows[0].begin) * rows + s - windows[1].begin) * columns - windows[2].begin;
                 for (int32_t w = cc.low; w <= cc.high; ++w) {
                     const int32_t tap = (tap_a * kernel_b + tap_b) * kernel_c + c + p.axis[2].pad_low - w * p.axis[2].step;
-                    const Taken bytes = taken[(line + w) * tiles.vectors + static_cast<int32_t>(split.remainder)];
+                    const Taken bytes = taken[(flat_row + w) * tiles.vectors + static_cast<int32_t>(split.remainder)];
                     bool any = false;
 #pragma unroll
                     for (int v = 0; v < V; ++v) any = any || bytes.lane[v] == tap;
