@@ -109,10 +109,10 @@ struct ByIndexJob {
         const int32_t width = p.axis[2].in, height = p.axis[1].in;
         const int64_t count = p.cells();
         for (int64_t i = team.rank; i < count; i += team.size) {
-            const int32_t at_c = static_cast<int32_t>(i % width), at_b = static_cast<int32_t>(i / width % height);
-            const int32_t at_a = static_cast<int32_t>(i / width / height);
-            T* const cell = to + p.x.at(at_a, at_b, at_c);
-            const int32_t slot[] = {at_a >> shift, bounds.begin[1] + (at_b >> shift), bounds.begin[2] + (at_c >> shift)};
+            int32_t own[kAxes];
+            split(i, height, width, own);
+            T* const cell = to + p.x.at(own[0], own[1], own[2]);
+            const int32_t slot[] = {own[0] >> shift, bounds.begin[1] + (own[1] >> shift), bounds.begin[2] + (own[2] >> shift)};
             C sum = adds ? widen(*cell) : C(0);
             for (int32_t a = bounds.first[slot[0]]; a <= bounds.last[slot[0]]; ++a)
                 for (int32_t b = bounds.first[slot[1]]; b <= bounds.last[slot[1]]; ++b)
@@ -126,19 +126,31 @@ struct ByIndexJob {
     }
 
 private:
+    // Coordinates of a number; a division of 64 bits would be a call on a GPU.
+    static BK_HD void split(int64_t number, int32_t height, int32_t width, int32_t (&at)[kAxes]) {
+        if (number <= INT32_MAX) {
+            const uint32_t row = static_cast<uint32_t>(number) / static_cast<uint32_t>(width);
+            const uint32_t slab = row / static_cast<uint32_t>(height);
+            at[0] = static_cast<int32_t>(slab);
+            at[1] = static_cast<int32_t>(row - slab * static_cast<uint32_t>(height));
+            at[2] = static_cast<int32_t>(static_cast<uint32_t>(number) - row * static_cast<uint32_t>(width));
+        } else {
+            const int64_t row = number / width, slab = row / height;
+            at[0] = static_cast<int32_t>(slab);
+            at[1] = static_cast<int32_t>(row - slab * height);
+            at[2] = static_cast<int32_t>(number - row * width);
+        }
+    }
     BK_HD void find_bounds(const Team& team, const int64_t* numbers, int64_t base, const Bounds& bounds) const {
         const int64_t count = p.windows(), cells_of_plane = p.cells();
         const int32_t width = p.axis[2].in, height = p.axis[1].in;
         for (int64_t i = team.rank; i < count; i += team.size) {
-            const int32_t o[] = {static_cast<int32_t>(i / p.axis[2].out / p.axis[1].out),
-                                 static_cast<int32_t>(i / p.axis[2].out % p.axis[1].out),
-                                 static_cast<int32_t>(i % p.axis[2].out)};
+            int32_t o[kAxes], cell[kAxes];
+            split(i, p.axis[1].out, p.axis[2].out, o);
             const int64_t number = numbers[p.indices.at(o[0], o[1], o[2])];
             // base + cells does not overflow, where number - base might.
             if (number < base || number >= base + cells_of_plane) continue;
-            const int64_t at = number - base;
-            const int32_t cell[] = {static_cast<int32_t>(at / width / height), static_cast<int32_t>(at / width % height),
-                                    static_cast<int32_t>(at % width)};
+            split(number - base, height, width, cell);
             for (int d = 0; d < kAxes; ++d) {
                 const int32_t slot = bounds.begin[d] + (cell[d] >> shift);
                 lower_to(bounds.first + slot, o[d]);

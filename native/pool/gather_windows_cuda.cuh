@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of pooling on GPUs: a thread a cell of several channels. Adjacent threads read dy of the same windows.
+// Gradients of pooling on GPUs: a thread a cell of several channels. Adjacent threads read dy of the same windows. Dense planes
+// have tiles instead (tiles/gather_tiles_cuda.cuh), and maxima of vectors (tiles/gather_last_cuda.cuh).
 #pragma once
 
 #include "core/collectives/team.h"
 #include "pool/gather_windows.h"
 #include "pool/thread_lanes.cuh"
+#include "pool/tiles/gather_last_cuda.cuh"
+#include "pool/tiles/gather_tiles_cuda.cuh"
 
 namespace bk::pool {
 
@@ -191,8 +194,16 @@ Status gather_windows(const Launch& launch, const Problem& p, const Rule& rule, 
     constexpr int kLanes = kVectorLanes<T>;
     if (has_vectors(p, arrays.x, p.x, kLanes) && has_vectors(p, arrays.y, p.y, kLanes) &&
         has_vectors(p, arrays.dy, p.dy, kLanes) && has_vectors(p, arrays.indices, p.indices, kLanes) &&
-        has_vectors(p, arrays.dx, p.dx, kLanes))
+        has_vectors(p, arrays.dx, p.dx, kLanes)) {
+        if constexpr (std::is_same_v<Rule, MaxGradient>) {
+            const LastTiles tiles = LastTiles::of(p, kLanes);
+            const bool has_values = arrays.y != nullptr && arrays.indices == nullptr && !rule.is_absolute && !adds;
+            if (has_values && tiles.is_possible()) return launch_gather_last<kLanes>(launch, p, tiles, arrays);
+        }
         return launch_gather_windows<T, kLanes, true>(launch, p, rule, arrays, adds);
+    }
+    const TileGrid tiles = tiles_of_cells<Rule>(p, arrays);
+    if (tiles.is_possible()) return launch_gather_tiles(launch, p, tiles, rule, arrays, adds);
     return launch_gather_windows<T, kPlaneLanes, false>(launch, p, rule, arrays, adds);
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward pooling on GPUs: a thread a window of several channels; a power of two of threads share a window of many
 // cells, and combine their lanes in shared memory in a fixed order. The number of threads depends on the window alone.
+// Small windows of dense planes have tiles instead (tiles/reduce_tiles_cuda.cuh).
 // Windows that overlap share their reads in the L1 cache, since adjacent threads have adjacent windows.
 #pragma once
 
 #include "pool/reduce_windows.h"
 #include "pool/thread_lanes.cuh"
+#include "pool/tiles/reduce_tiles_cuda.cuh"
 
 namespace bk::pool {
 
@@ -159,6 +161,8 @@ Status reduce_windows(const Launch& launch, const Problem& p, const Op& op, cons
     constexpr int kLanes = kVectorLanes<T>;
     if (has_vectors(p, x, p.x, kLanes) && has_vectors(p, y, p.y, kLanes) && has_vectors(p, indices, p.indices, kLanes))
         return launch_reduce_windows<T, kLanes, true>(launch, p, op, x, y, indices);
+    const TileGrid tiles = tiles_of_windows<T>(p, kCellsAlone, indices != nullptr);
+    if (tiles.is_possible()) return launch_reduce_tiles(launch, p, tiles, op, x, y, indices);
     return launch_reduce_windows<T, kPlaneLanes, false>(launch, p, op, x, y, indices);
 }
 

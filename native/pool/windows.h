@@ -33,10 +33,12 @@ struct Axis {
     int32_t kernel = 1, step = 1, dilation = 1, pad_low = 0, pad_high = 0;
     bool is_adaptive = false;
     FastDiv<uint32_t> by_step{1};
+    double inverse_in = 1, inverse_out = 1;  // if is_adaptive
 
     static Axis adaptive(int32_t in, int32_t out) {
         Axis axis;
         axis.in = in, axis.out = out, axis.is_adaptive = true;
+        axis.inverse_in = 1.0 / in, axis.inverse_out = out == 0 ? 1 : 1.0 / out;
         const int32_t widest = out == 0 ? 0 : in / out + (in % out != 0 ? 2 : 0);
         axis.kernel = widest < in ? widest : in;
         return axis;
@@ -55,7 +57,7 @@ struct Axis {
 
     BK_HD Taps taps(int32_t o) const {
         if (is_adaptive) {
-            const int32_t first = scaled(o, in, out), end = scaled_up(o + 1, in, out);
+            const int32_t first = scaled(o, in, out, inverse_out), end = scaled_up(o + 1, in, out, inverse_out);
             return {first, end - first, end - first};
         }
         const int32_t start = o * step - pad_low;
@@ -67,7 +69,7 @@ struct Axis {
     }
 
     BK_HD Cover cover(int32_t cell) const {
-        if (is_adaptive) return {scaled(cell, out, in), scaled_up(cell + 1, out, in) - 1};
+        if (is_adaptive) return {scaled(cell, out, in, inverse_in), scaled_up(cell + 1, out, in, inverse_in) - 1};
         const int32_t at = cell + pad_low, before = at - (kernel - 1) * dilation;
         const int32_t low = before <= 0 ? 0 : static_cast<int32_t>(by_step(static_cast<uint32_t>(before - 1)).quotient) + 1;
         return {low, least(static_cast<int32_t>(by_step(static_cast<uint32_t>(at)).quotient), out - 1)};
@@ -85,16 +87,21 @@ private:
         if (dilation == 1 || distance <= 0) return distance;
         return (distance - 1) / dilation + 1;
     }
+    // floor(n / b) of quotients below 2^31: the f64 product errs by less than 1, and a division of 64 bits would be a call.
+    static BK_HD int32_t quotient(int64_t n, int32_t b, double inverse) {
+        const int64_t estimate = static_cast<int64_t>(static_cast<double>(n) * inverse), rest = n - estimate * b;
+        return static_cast<int32_t>(estimate - (rest < 0 ? 1 : 0) + (rest >= b ? 1 : 0));
+    }
     // floor(i a / b) and its ceiling, in 32 bits if b permits.
-    static BK_HD int32_t scaled(int32_t i, int32_t a, int32_t b) {
+    static BK_HD int32_t scaled(int32_t i, int32_t a, int32_t b, double inverse) {
         constexpr int32_t kSmall = 46340;  // whose square is below 2^31
         if (i <= kSmall && b <= kSmall) return i * (a / b) + i * (a % b) / b;
-        return static_cast<int32_t>(int64_t{i} * a / b);
+        return quotient(int64_t{i} * a, b, inverse);
     }
-    static BK_HD int32_t scaled_up(int32_t i, int32_t a, int32_t b) {
+    static BK_HD int32_t scaled_up(int32_t i, int32_t a, int32_t b, double inverse) {
         constexpr int32_t kSmall = 46340;
         if (i <= kSmall && b <= kSmall) return i * (a / b) + (i * (a % b) + b - 1) / b;
-        return static_cast<int32_t>((int64_t{i} * a + b - 1) / b);
+        return quotient(int64_t{i} * a + b - 1, b, inverse);
     }
 };
 
