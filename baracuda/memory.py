@@ -280,6 +280,11 @@ def _cuda_copy(target: int, source: int, nbytes: int, *, to_device: bool, stream
     runtime_result(runtime.cudaStreamSynchronize(handle), "cudaStreamSynchronize")
 
 
+def current_device() -> int:
+    """The number of the current CUDA device."""
+    return int(runtime_result(cuda_runtime().cudaGetDevice(), "cudaGetDevice"))
+
+
 def cuda_runtime() -> Any:
     """cuda.bindings.runtime."""
     try:

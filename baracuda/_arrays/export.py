@@ -71,11 +71,11 @@ def _capsule(array: np.ndarray[Any, Any], max_version: tuple[int, int] | None) -
 
 
 def _cuda_index(view: TensorRef) -> int:
-    from baracuda.memory import cuda_runtime, runtime_result
+    from baracuda.memory import cuda_runtime, current_device, runtime_result
 
     runtime = cuda_runtime()
     if not view.numel:
-        return int(runtime_result(runtime.cudaGetDevice(), "cudaGetDevice"))
+        return current_device()
     attributes = runtime_result(runtime.cudaPointerGetAttributes(view.ptr), "cudaPointerGetAttributes")
     return int(attributes.device)
 

@@ -101,6 +101,10 @@ class Framework:
         with np.errstate(over="ignore"):  # infinity, as NumPy's own conversions give it
             return np.array(value, dtype.numpy_dtype)
 
+    def constant(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        """A scalar that is only read."""
+        return self.scalar(value, dtype, like)
+
     def contiguous(self, array: Any) -> Any:
         """The array, or a copy of it, in row-major order."""
         raise UnsupportedError("operands of this function must be contiguous")
@@ -338,6 +342,23 @@ class _CuPy(Framework):
         return int(self.current_stream().ptr)
 
 
+_MOST_CONSTANTS = 4096
+_device_constants: dict[tuple[bytes, ElementKind, int], TensorRef] = {}
+
+
+def _device_constant(host: Any, dtype: ElementKind) -> TensorRef:
+    """A number on the current device, copied there once: a capture of a graph admits no copy from pageable memory."""
+    key = host.tobytes(), dtype, memory.current_device()
+    found = _device_constants.get(key)
+    if found is None:
+        if len(_device_constants) == _MOST_CONSTANTS:
+            _device_constants.clear()
+        found = _device_constants[key] = memory.upload(host, dtype, library=library_for("cuda"))
+    if memory.held is not None:
+        memory.held.append(found)
+    return found
+
+
 class _Views(Framework):
     """TensorRefs, and views of other arrays. `backend` allocates new ones, since a view may not know its device."""
 
@@ -400,6 +421,10 @@ class _Views(Framework):
         host = super().scalar(value, dtype, like)
         return memory.upload(host, dtype, library=library_for("cuda")) if self.backend_of(like) == "cuda" else host
 
+    def constant(self, value: Any, dtype: ElementKind, like: Any) -> Any:
+        host = super().scalar(value, dtype, like)
+        return _device_constant(host, dtype) if self.backend_of(like) == "cuda" else host
+
     def zero(self, array: Any) -> None:
         memory.clear(array)
 
@@ -448,7 +473,7 @@ class _Namespace(_Views):
 def scalar_array(framework: Framework, function: str, name: str, dtype: ElementKind, value: Any, like: Any) -> Any:
     """A Python number as an array of rank 0, for an operand of a function."""
     try:
-        return framework.scalar(checked_scalar(name, dtype, value), dtype, like)
+        return framework.constant(checked_scalar(name, dtype, value), dtype, like)
     except InvalidProblemError:
         with naming(function):
             raise

@@ -84,7 +84,8 @@ class Function:
         names = [argument.name for argument in self.spec.arrays]
         with naming(self.spec.name), framework.guard(like):
             for position, dtype in call.scalars:
-                given[position] = framework.scalar(checked_scalar(names[position], dtype, given[position]), dtype, like)
+                number = checked_scalar(names[position], dtype, given[position])
+                given[position] = framework.constant(number, dtype, like)
             for position, order, shape in call.copies:
                 given[position] = self._copied(given[position], order, shape)
             skipped = len(self.spec.outputs) if out is not None else 0  # results that the caller gave

@@ -38,8 +38,9 @@ class Fp8Products(Products):
         self.saved: dict[tuple[int, str], Saved] = {}
 
     def forward(self, key: tuple[int, str], x: bk.TensorRef, weight: bk.TensorRef, out: bk.TensorRef) -> None:
-        layer = self.layers.setdefault(key, Linear(self.recipe, library=self.library))
-        _, self.saved[key] = layer.forward(x, weight, out=out)
+        if key not in self.layers:  # not while a graph is captured
+            self.layers[key] = Linear(self.recipe, library=self.library)
+        _, self.saved[key] = self.layers[key].forward(x, weight, out=out)
 
     def backward(
         self, key: tuple[int, str], dy: bk.TensorRef, x: bk.TensorRef, weight: bk.TensorRef, dweight: bk.TensorRef,

@@ -2,7 +2,7 @@
 """Training steps of a language model: gradient accumulation, clipping, AdamW or Muon with warm-up and cosine decay.
 
 Everything is allocated before the first step ends, but what Muon computes on the CPU on its way. On CUDA a step is one
-replay of a CUDA graph, behind a copy of the learning rate; on the CPU its C calls are replayed. Which texts a step sees
+replay of a CUDA graph, to which nothing is copied; on the CPU its C calls are replayed. Which texts a step sees
 depends on the seed and the number of the step alone, so that a run that is resumed sees the same ones.
 """
 
@@ -152,7 +152,10 @@ class Trainer:
             positions=share.positions, library=p.library,
         )  # fmt: skip
         self.losses = bk.zeros((schedule.accumulate, 1), p.statistics, library=p.library)
-        self.rate = bk.zeros((1,), p.statistics, library=p.library)
+        self.rate = bk.zeros((1, 1), p.statistics, library=p.library)
+        rates = np.array([schedule.rate_of(step) for step in range(schedule.steps)])
+        self.rates = bk.upload(rates.reshape(-1, 1), p.statistics, library=p.library)
+        self.steps = bk.zeros((1,), bk.i64, library=p.library)  # that are done
         self.batches = bk.upload(np.array([schedule.accumulate]), bk.f32, library=p.library)
         self.updated = Updated(p)
         self.optimizers = self._optimizers()
@@ -162,7 +165,7 @@ class Trainer:
         """Optimisers and their parts: AdamW of all, or of those that are not Muon's, the matrices of the layers."""
         schedule, p, parts = self.schedule, self.p, self.updated.parts
         shared: dict[str, Any] = {
-            "lr": self.rate, "zero_grads": True, "capturable": True,
+            "lr": self.rate.reshape(1), "zero_grads": True, "capturable": True,
             "rounding": "master" if p.dtype in (bk.bf16, bk.f16) else "nearest",
         }  # fmt: skip
         found: list[tuple[bk.optim.Optimizer, list[Part]]] = []
@@ -187,9 +190,9 @@ class Trainer:
 
     def run_step(self) -> None:
         """Enqueue a step; `loss` waits for it."""
-        schedule, library = self.schedule, self.p.library
-        bk.upload(np.array([schedule.rate_of(self.step)]), out=self.rate, library=library)
-        is_graph = library.backend == "cuda"
+        if self.step >= self.schedule.steps:
+            raise bk.InvalidProblemError(f"step {self.step} is behind the schedule's {self.schedule.steps} steps")
+        is_graph = self.p.library.backend == "cuda"
         if self._launch is None:
             self._launch = bk.graph(self._work if is_graph else self._accumulate_gradients)
         else:
@@ -201,6 +204,7 @@ class Trainer:
     def restart(self, step: int) -> None:
         """Go on with another step, after parameters and states of the optimiser were replaced."""
         self.step, self._launch = step, None
+        bk.upload(np.array([step]), out=self.steps, library=self.p.library)
         self.texts.restart(step)
         self.dropout.restart(step * self.schedule.accumulate)
 
@@ -215,6 +219,8 @@ class Trainer:
         self._update()
 
     def _accumulate_gradients(self) -> None:
+        bk.embedding(self.steps, self.rates, out=self.rate)
+        bk.add(self.steps, 1, out=self.steps)
         self.texts.draw(self.tokens, self.targets)
         for k in range(self.schedule.accumulate):
             tokens, targets, loss = self.tokens[k], self.targets[k], self.losses[k]

@@ -18,6 +18,7 @@ VARIABLES = (
     ("Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 )
 TIMEOUT = "BARACUDA_DISTRIBUTED_TIMEOUT"
+PEERS = "BARACUDA_DISTRIBUTED_PEERS"
 RENDEZVOUS = "BARACUDA_RENDEZVOUS"
 DEFAULT_TIMEOUT = 300.0  # seconds
 
@@ -63,6 +64,11 @@ def timeout_of(seconds: float | None) -> float:
     if not 0 < value < 1e9:
         raise InvalidProblemError(f"timeout is {given!r}, must be seconds above 0")
     return value
+
+
+def has_peers(given: bool | None) -> bool:
+    """Whether GPUs may write to each other's memory: the argument, else BARACUDA_DISTRIBUTED_PEERS, else yes."""
+    return os.environ.get(PEERS, "1") not in ("", "0") if given is None else bool(given)
 
 
 def _number(env: Mapping[str, str], name: str, launcher: str) -> int:

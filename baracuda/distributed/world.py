@@ -17,7 +17,7 @@ from baracuda.distributed.control import Control, Record, SegmentControl, StoreC
 from baracuda.distributed.engines.host import HostEngine
 from baracuda.distributed.engines.segment import Address, Segment, address_of, make_file, segment_bytes
 from baracuda.distributed.engines.solo import SoloControl, SoloEngine
-from baracuda.distributed.environment import World, timeout_of, world_of
+from baracuda.distributed.environment import World, has_peers, timeout_of, world_of
 from baracuda.distributed.errors import RankTimeoutError, RendezvousError
 from baracuda.distributed.store import Store, open_store
 from baracuda.errors import InternalError, InvalidProblemError, UnsupportedError
@@ -33,11 +33,13 @@ class Options:
     verify: bool
     deterministic: bool
     local_rank: int
+    peers: bool
 
 
 def init(
     *, rank: int | None = None, size: int | None = None, local_rank: int | None = None, rendezvous: str | None = None,
     library: Library | None = None, timeout: float | None = None, verify: bool = True, deterministic: bool = False,
+    peers: bool | None = None,
 ) -> Communicator:  # fmt: skip
     """The communicator of all ranks of this run. Every rank calls it.
 
@@ -48,13 +50,15 @@ def init(
     processes of one host.
 
     timeout is in seconds (BARACUDA_DISTRIBUTED_TIMEOUT, 300). With deterministic=True sums of NCCL are made in the
-    order of the ranks and rounded once, as those of the CPU always are.
+    order of the ranks and rounded once, as those of the CPU always are. With peers=False (BARACUDA_DISTRIBUTED_PEERS=0)
+    NCCL has small all-reduces of GPUs of one host, too, which are otherwise made by kernels that write to the memory of
+    the other GPUs, in the order of the ranks.
     """
     found = world_of() if rank is None and size is None else World(rank or 0, size or 1, rank or 0)
     changes: dict[str, Any] = {"local_rank": local_rank, "rendezvous": rendezvous}
     world = dataclasses.replace(found, **{key: value for key, value in changes.items() if value is not None})
     library = library or default_library()
-    options = Options(library, timeout_of(timeout), verify, deterministic, world.local_rank)
+    options = Options(library, timeout_of(timeout), verify, deterministic, world.local_rank, has_peers(peers))
     if library.backend == "cuda":
         runtime = memory.cuda_runtime()
         count = int(memory.runtime_result(runtime.cudaGetDeviceCount(), "cudaGetDeviceCount"))
@@ -190,8 +194,9 @@ def _group(
 
         identity = bytes.fromhex(found[order[0]]["nccl"])
         engine = NcclEngine.created(
-            identity, rank, size, options.timeout, options.library, options.deterministic, inner
-        )
+            identity, rank, size, options.timeout, options.library, options.deterministic, inner,
+            has_peers=options.peers,
+        )  # fmt: skip
     return Communicator(
         engine, inner, options.library, ranks=ranks, local_rank=options.local_rank, verify=options.verify,
         remake=functools.partial(_split, options=options, ranks=ranks),

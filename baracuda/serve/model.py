@@ -8,7 +8,7 @@
     logits = rms_norm(x) Whead'
 
 A step computes any number of tokens of any number of sequences: chunks of prompts and single tokens alike. Buffers are
-allocated once; a step uses their first rows. A step that has one token of each sequence is a graph from the second time
+allocated once; a step uses their first rows. A step that has one token of each sequence is a graph from the third time
 on, one for each number of sequences. With batch_invariant the bits of a row depend on its sequence alone. Rows and
 cache have the dtype of the weights' floats; sums and logits are f32.
 """
@@ -115,7 +115,7 @@ class Model:
         self._most_numbers = 3 * n + 4 * s + 2  # of a step, beside its pages
         self._inputs = bk.zeros((self._most_numbers + self._most_pages,), bk.i32, library=library)
         self._workspace = bk.SharedWorkspace()
-        self._decodes: dict[int, bk.Graph] = {}  # by the number of sequences
+        self._decodes: dict[int, bk.Graph | None] = {}  # by the number of sequences; None for one that came once
 
     def forward(self, chunks: Sequence[Chunk]) -> bk.TensorRef | None:
         """Logits (sequences that want them, vocabulary), valid until the next step."""
@@ -123,10 +123,14 @@ class Model:
         with self._workspace:
             if not all([len(chunk.tokens) == 1 and chunk.wants_logits for chunk in chunks]):
                 return self._forward(batch)
-            if n in self._decodes:
-                self._decodes[n]()
-            else:
+            if n not in self._decodes:  # its capture would take longer than the step
+                self._decodes[n] = None
+                return self._forward(batch)
+            graph = self._decodes[n]
+            if graph is None:
                 self._decodes[n] = bk.graph(functools.partial(self._forward, batch))
+            else:
+                graph()
             return self._logits[:n]
 
     def _uploaded(self, chunks: Sequence[Chunk]) -> _Batch:
@@ -150,6 +154,8 @@ class Model:
         bk.upload(values, out=self._inputs[: len(values)], library=self.library)
         starts = np.cumsum([0, *map(len, fields.values())]).tolist()
         views = {name: self._inputs[at : at + len(field)] for (name, field), at in zip(fields.items(), starts)}
+        if max(lengths) == 1 and not self.batch_invariant:  # attention to a query each has a kernel of its own
+            del views["q_offsets"]
         return _Batch(**views, page_ids=self._inputs[self._most_numbers :])
 
     def _forward(self, batch: _Batch) -> bk.TensorRef | None:
@@ -210,7 +216,7 @@ class _Batch:
     positions: bk.TensorRef
     owners: bk.TensorRef  # the sequence of each token
     wanted: bk.TensorRef  # tokens whose logits are wanted
-    q_offsets: bk.TensorRef
     page_offsets: bk.TensorRef
     last_page_len: bk.TensorRef
     page_ids: bk.TensorRef
+    q_offsets: bk.TensorRef | None = None  # none: a token of each sequence

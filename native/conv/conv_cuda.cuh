@@ -9,6 +9,8 @@
 #include "conv/depthwise/depthwise_filter.cuh"
 #include "conv/depthwise/depthwise_sums.cuh"
 #include "conv/epilogue.h"
+#include "conv/narrow/narrow_filter.cuh"
+#include "conv/narrow/narrow_sums.cuh"
 #include "conv/pointwise_wgmma.cuh"
 #include "conv/sm90/conv_wgmma.h"
 #include "conv/tap_sums.h"
@@ -39,10 +41,14 @@ Status conv_forward(const Launch& launch, const ConvShape& s, const matmul_eleme
         if (const TapSums sums = forward_sums(s); has_depthwise_sums(sums))
             return depthwise_sums<direct_t<T>>(launch, sums, x, w, direct_epilogue(epilogue, y, s.y.channel));
     bool is_done = false;
+    BK_TRY(conv_by_narrow<T>(launch, s, ConvDirection::kForward, x, w, y, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     if (is_pointwise(s)) {
         BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_out, s.c_in, x, w, true, y, epilogue, &is_done));
         if (is_done) return Status::kOk;
     }
+    BK_TRY(multiply_planes<T>(launch, s, ConvDirection::kForward, x, w, y, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     BK_TRY(conv_by_wgmma<T>(launch, s, ConvDirection::kForward, x, w, y, epilogue, &is_done));
     if (is_done) return Status::kOk;
     return conv_by_gemm<T>(launch, s, ConvDirection::kForward, x, w, nullptr, y, epilogue);
@@ -57,10 +63,14 @@ Status conv_backward_data(const Launch& launch, const ConvShape& s, const matmul
             return depthwise_sums<direct_t<T>>(launch, phase.sums, dy, w + phase.weight, offset_epilogue(e, phase.result));
         });
     bool is_done = false;
+    BK_TRY(conv_by_narrow<T>(launch, s, ConvDirection::kBackwardData, dy, w, dx, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     if (is_pointwise(s)) {
         BK_TRY(multiply_pixels<T>(launch, s.batch * s.outputs(), s.c_in, s.c_out, dy, w, false, dx, epilogue, &is_done));
         if (is_done) return Status::kOk;
     }
+    BK_TRY(multiply_planes<T>(launch, s, ConvDirection::kBackwardData, dy, w, dx, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     BK_TRY(conv_by_wgmma<T>(launch, s, ConvDirection::kBackwardData, dy, w, dx, epilogue, &is_done));
     if (is_done) return Status::kOk;
     return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardData, nullptr, w, dy, dx, epilogue);
@@ -76,6 +86,10 @@ Status conv_backward_filter(const Launch& launch, const ConvShape& s, const matm
     if (beta != 0) epilogue.c = dw;
     if (is_direct(s)) return depthwise_filter<direct_t<T>>(launch, s, x, dy, direct_epilogue(epilogue, dw, s.w.outer));
     bool is_done = false;
+    BK_TRY(filter_by_narrow<T>(launch, s, x, dy, dw, epilogue, &is_done));
+    if (is_done) return Status::kOk;
+    BK_TRY(multiply_planes<T>(launch, s, ConvDirection::kBackwardFilter, x, dy, dw, epilogue, &is_done));
+    if (is_done) return Status::kOk;
     BK_TRY(conv_by_wgmma<T>(launch, s, ConvDirection::kBackwardFilter, x, dy, dw, epilogue, &is_done));
     if (is_done) return Status::kOk;
     return conv_by_gemm<T>(launch, s, ConvDirection::kBackwardFilter, x, nullptr, dy, dw, epilogue);
@@ -89,6 +103,12 @@ size_t conv_workspace(const ConvShape& s, ConvDirection direction) {
             direction == ConvDirection::kForward ? has_depthwise_sums(forward_sums(s)) : has_depthwise_phases(s);
         if (has_kernel) return 0;
     }
+    if (direction == ConvDirection::kBackwardFilter)
+        if (const NarrowFilterPlan plan = narrow_filter_plan<T>(s); plan.shape.is_valid())
+            return NarrowFilterSpace::of(plan, nullptr).bytes;
+    if (const NarrowPlan plan = narrow_plan<T>(s, direction); plan.shape.is_valid()) return narrow_workspace<T>(plan);
+    if (const Matmul<T> planes = planes_gemm<T>(s, direction, nullptr, nullptr); planes.m > 0)
+        return planes_workspace(s, direction, planes);
     if constexpr (kHasConvWgmma<T>)
         if (conv_wgmma_on<T>(device_arch()) != nullptr)
             if (const ConvWgmma<T> conv = conv_wgmma_of<T>(s, direction, true); conv.is_valid()) return conv_wgmma_bytes(conv);

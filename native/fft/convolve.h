@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution of real arrays along axes by Fourier transforms: the full convolution c of x and w has the extents a + b - 1 of
 // fibers of a and b elements, and y[k] = c[k + starts]. Transforms have the next lengths without a prime factor above 5.
+//
+// A GPU convolves along one axis in chunks that a block transforms, multiplies and transforms back in shared memory
+// (overlap-save, Stockham 1966), unless both fibers are long.
 #pragma once
 
 #include <algorithm>
@@ -81,11 +84,17 @@ struct FftConvolve {
     }
     size_t workspace_size() const {
         Carver carver;
+        if (const Chunked by = chunked(); by.n > 0) {
+            carve_chunks(&carver, by);
+            return carver.bytes();
+        }
         Plan plan(*this);
         carve(&carver, plan);
         return carver.bytes();
     }
     BK_COLD Status run(const T* x, const T* w, T* y, const Launch& launch) const {
+        const Chunked by = work() == Work::kAll ? chunked() : Chunked{};
+        if (by.n > 0) return run_chunks(by, x, w, y, launch);
         Plan plan(*this);
         MappedCopy window;  // of the whole product
         window.rank = rank;
@@ -128,6 +137,82 @@ struct FftConvolve {
     }
 
 private:
+    // Chunks along the only transformed axis, of the operand that is longer there. n 0: none.
+    struct Chunked {
+        int axis = -1;
+        bool x_is_longer = false;
+        int64_t n = 0, taps = 0, valid = 0, pairs = 0;
+    };
+    Chunked chunked() const {
+        Chunked by;
+        if (!BK_CUDA) return by;
+        for (int32_t d = 0; d < rank; ++d) {
+            if (fourier_axes[d] == 0) continue;
+            if (by.axis >= 0) return by;
+            by.axis = d;
+        }
+        if (by.axis < 0) return by;
+        by.x_is_longer = input_shape[by.axis] >= filter_shape[by.axis];
+        by.taps = std::min(input_shape[by.axis], filter_shape[by.axis]);
+        const int64_t most = fft_most_values<T>();
+        if (by.taps < 1 || 2 * by.taps > most) return by;
+        int64_t least = INT64_MAX;
+        for (int64_t n = 16, logarithm = 4; n <= most; n *= 2, ++logarithm) {
+            if (n < 2 * by.taps) continue;
+            const int64_t valid = n - by.taps + 1, chunks = (output_shape[by.axis] + valid - 1) / valid;
+            const int64_t pairs = (chunks + 1) / 2, cost = pairs * n * (logarithm + 4);  // passes over memory count too
+            if (cost < least) least = cost, by.n = n, by.valid = valid, by.pairs = pairs;
+        }
+        return by;
+    }
+    // Spectra of the shorter operand: rows of n complex numbers.
+    FftArray spectra_of(const Chunked& by) const {
+        const int32_t* const shape = by.x_is_longer ? filter_shape : input_shape;
+        const int64_t* const stride = by.x_is_longer ? stride_w : stride_x;
+        FftArray array;
+        array.rank = rank;
+        int64_t step = by.n;
+        for (int d = rank; d-- > 0;) {
+            array.extent[d] = d == by.axis ? by.n : shape[d];
+            array.in[d] = stride == nullptr ? 0 : stride[d];
+            array.out[d] = d == by.axis ? 1 : step;
+            if (d != by.axis) step *= shape[d];
+        }
+        return array;
+    }
+    T* carve_chunks(Carver* carver, const Chunked& by) const { return carver->take<T>(2 * spectra_of(by).count()); }
+    BK_COLD Status run_chunks([[maybe_unused]] const Chunked& by, [[maybe_unused]] const T* x, [[maybe_unused]] const T* w,
+                              [[maybe_unused]] T* y, [[maybe_unused]] const Launch& launch) const {
+#if BK_CUDA
+        BK_TRY(require_workspace(launch, workspace_size()));
+        Carver carver(launch.workspace);
+        T* const spectra = carve_chunks(&carver, by);
+        const FftArray array = spectra_of(by);
+        FftFiber fiber;
+        fiber.axis = by.axis;
+        fiber.present = by.taps;
+        fiber.in_form = FftForm::kReal;
+        fiber.scale = 1.0 / static_cast<double>(by.n);
+        BK_TRY(fft_axis<T>(array, fiber, false, by.x_is_longer ? w : x, spectra, nullptr, launch));
+        const int32_t* const shape = by.x_is_longer ? input_shape : filter_shape;
+        const int64_t* const stride = by.x_is_longer ? stride_x : stride_w;
+        FftPass pass;
+        pass.n = static_cast<int32_t>(by.n);
+        pass.in = stride[by.axis];
+        pass.out = stride_y[by.axis];
+        add_axis(pass, {by.pairs, 0, 0, 0, 1});
+        for (int32_t d = 0; d < rank; ++d)
+            if (d != by.axis)
+                add_axis(pass, {output_shape[d], shape[d] == 1 ? 0 : stride[d], stride_y[d],
+                                array.extent[d] == 1 ? 0 : array.out[d], 0});
+        choose_lanes(pass);
+        const FftChunks chunks{shape[by.axis], by.taps, starts[by.axis], output_shape[by.axis], by.valid};
+        return fft_convolve_chunks<T>(pass, chunks, by.x_is_longer ? x : w, spectra, y, launch);
+#else
+        return Status::kInternal;
+#endif
+    }
+
     int64_t full(int32_t d) const { return int64_t{input_shape[d]} + filter_shape[d] - 1; }
 
     // A spectrum: row-major, with the lengths n along the transformed axes, the last of which is halved.

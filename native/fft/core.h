@@ -32,6 +32,18 @@ Status fft_direct(const FftPass& fiber, const void* x, void* y, const Launch& la
 template <class R>
 Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, const Launch& launch);
 
+// The GPU alone: chunks of a convolution y[k] = c[k + start] of fibers of `inputs` numbers with filters of `taps`.
+struct FftChunks {
+    int64_t inputs, taps, start, outputs;
+    int64_t valid;  // results of a chunk
+};
+
+// The lanes of the pass are pairs of chunks, numbered by an axis's `rest`; its transforms have taps + valid - 1 values, and
+// `position` leads to the filter's spectrum, which is divided by their number.
+template <class R>
+Status fft_convolve_chunks(const FftPass& pass, const FftChunks& chunks, const R* x, const R* spectra, R* y,
+                           const Launch& launch);
+
 // The CPU alone: a GPU's passes move as many bytes for real fibers as for complex ones of half the length.
 // Transforms of n / 2 pairs of real numbers, in y, become the n / 2 + 1 values of the Hermitian fibers of length n.
 template <class R>

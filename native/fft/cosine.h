@@ -86,6 +86,10 @@ struct FftCosine {
         const FftCosineRows of = rows();
         const bool reads_x = is_dense(input_shape, stride_x), writes_y = is_dense(output_shape, stride_y);
         if (!reads_x) BK_TRY(copy_axis(x, carved.x, true, launch));
+        if (is_one_pass()) {
+            BK_TRY(run_pass(of, reads_x ? x : carved.x, writes_y ? y : carved.x, launch));
+            return writes_y ? Status::kOk : copy_axis(carved.x, y, false, launch);
+        }
         const int64_t before = of.before(), behind = of.behind(), length = of.length();
         BK_TRY(cosine_before<T>(launch, of, reads_x ? x : carved.x, carved.roots, carved.before));
         FftFiber fiber;
@@ -116,6 +120,21 @@ private:
             if (d != fourier_axis) of.rows *= output_shape[d];
         return of;
     }
+    // Whether the transform's pass on a GPU also takes and gives the elements of kinds 2 and 3.
+    bool is_one_pass() const {
+        const int64_t n = output_shape[fourier_axis];
+        return BK_CUDA && (kind == 2 || kind == 3) && 2 * n <= fft_most_values<T>() && !is_chirped(n);
+    }
+    BK_COLD Status run_pass(const FftCosineRows& of, const T* x, T* y, const Launch& launch) const {
+        FftPass pass;
+        pass.n = static_cast<int32_t>(of.n);
+        pass.length = of.n;
+        pass.in = pass.out = 1;
+        pass.cosine = {kind, of.is_sine, kind == 2 ? edge_out : edge_in};
+        pass.scale = scale;
+        add_axis(pass, {of.rows, of.n, of.n});
+        return fft_pass<T>(pass, x, y, nullptr, launch);
+    }
     Carved carve(Carver* carver) const {
         const FftCosineRows of = rows();
         FftArray array;
@@ -124,6 +143,9 @@ private:
         array.extent[1] = of.length();
         Carved carved;
         carved.x = carver->take<T>(of.rows * of.n);
+        carved.before = carved.behind = carved.roots = nullptr;
+        carved.scratch = nullptr;
+        if (is_one_pass()) return carved;
         carved.before = carver->take<T>(of.rows * of.before());
         carved.behind = carver->take<T>(of.rows * of.behind());
         carved.roots = carver->take<T>(cosine_root_count<T>(of));

@@ -33,6 +33,14 @@ enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
 // transform or packed before it (fft/packed_real.h).
 enum class FftPacking : int32_t { kNone, kUnpacks, kPacks };
 
+// A pass of real fibers, on the GPU, that is a whole cosine or sine transform (fft/cosine.h): of kind 2, or its inverse kind 3,
+// whose transform has the other sign. `edge` multiplies y[0], or x[0], of the cosine's fiber. Kind 0: none.
+struct FftCosinePass {
+    int32_t kind = 0;
+    bool is_sine = false;
+    double edge = 1;
+};
+
 struct FftAxis {
     int64_t extent = 1;
     int64_t in = 0, out = 0;  // strides in elements of each side
@@ -59,6 +67,7 @@ struct FftPass {
     const void* spectrum = nullptr;  // a factor of each position
     FftForm in_form = FftForm::kComplex, out_form = FftForm::kComplex;
     FftPacking packing = FftPacking::kNone;
+    FftCosinePass cosine;
     double scale = 1;
 
     int64_t lanes() const {

@@ -79,6 +79,7 @@ public:
         return by_weight ? selected<true>(f, floor, extra, wanted) : selected<false>(f, floor, extra, wanted);
     }
 
+    bool find_few(const RowFilter&, bool, Admission*, uint64_t*) const { return false; }
     uint64_t admitted_weight(const RowFilter& f, const Admission& a) const {
         uint64_t total = 0;
         for_each_admitted(f, a, [&](int64_t, float, uint64_t weight) {

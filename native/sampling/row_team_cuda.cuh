@@ -6,66 +6,17 @@
 // may cache it, at(i) is its value.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
-#include "core/abi/launch_cuda.h"
-#include "core/collectives/cluster_peers.cuh"
-#include "core/collectives/shuffle.cuh"
-#include "core/intrinsics/cluster.cuh"
-#include "sampling/token_rows.h"
+#include "core/types/vec.h"
+#include "sampling/few_tokens_cuda.cuh"
 
 namespace bk::sampling {
 
-constexpr int kThreads = 512, kWarps = kThreads / 32, kBinsPerThread = kBins / kThreads;
-constexpr int kMaxSegments = 1024, kLeastSegment = 1024, kItems = kMaxSegments / kThreads;
-constexpr unsigned kWholeWarp = 0xffffffffu;
-
-struct AddPairs {
-    BK_DEVICE Pair operator()(const Pair& a, const Pair& b) const { return {a.weight + b.weight, a.other + b.other}; }
-};
-struct TakeLargest {
-    BK_DEVICE LargestOf operator()(const LargestOf& a, const LargestOf& b) const {
-        return {b.largest > a.largest ? b.largest : a.largest, a.refused | b.refused};
-    }
-};
-
-// Shared memory of a block. Segments and bins are never needed at one time.
-struct RowMemory {
-    union {
-        struct {
-            uint32_t low[kBins], high[kBins];  // words of the sums
-        };
-        struct {
-            uint64_t above[kMaxSegments];  // weight above the threshold
-            uint32_t ties[kMaxSegments];
-        };
-    };
-    Pair partial[kWarps], slot[2];
-    Selection selection;
-    uint64_t total;
-};
-
-// Split of a row into segments of 2^shift tokens, at most kMaxSegments; blocks of the cluster have equally many.
-struct Split {
-    int64_t first_row, block_tokens;
-    int cluster, shift;
-    bool is_cached;
-};
-
-inline Split split_of(int64_t vocab, int cluster) {
-    int shift = 10;
-    while (ceil_div<int64_t>(vocab, int64_t{1} << shift) > kMaxSegments) ++shift;
-    return {0, ceil_div<int64_t>(ceil_div<int64_t>(vocab, int64_t{1} << shift), cluster) << shift, cluster, shift, false};
-}
-
 template <class Source>
-class RowTeam {
+class RowTeam : public FewTokens {
 public:
-    BK_DEVICE RowTeam(const Split& split, int64_t vocab, RowMemory& memory)
-        : m_(memory), cluster_(split.cluster), shift_(split.shift), thread_(static_cast<int>(threadIdx.x)) {
-        if (cluster_ > 1) open_cluster(&memory, sizeof(memory));
-        rank_ = cluster_ > 1 ? rank_of_block() : 0;
+    BK_DEVICE RowTeam(const Split& split, int64_t vocab, RowMemory& memory) : FewTokens(split, memory), shift_(split.shift) {
         begin_ = min(rank_ * split.block_tokens, vocab);
         count_ = min(split.block_tokens, vocab - begin_);
     }
@@ -80,22 +31,22 @@ public:
     BK_DEVICE bool leads_block() const { return thread_ == 0; }
 
     BK_DEVICE LargestOf largest() {
-        LargestOf mine{-bit_cast<float>(kInfinityBits), 0};
-        constexpr int kUnroll = 8;
-        for (int64_t first = thread_; first < count_; first += kUnroll * kThreads) {
-            typename Source::Element x[kUnroll];
-            BK_UNROLL
-            for (int k = 0; k < kUnroll; ++k)
-                if (first + k * kThreads < count_) x[k] = source_.load(first + k * kThreads);
-            BK_UNROLL
-            for (int k = 0; k < kUnroll; ++k) {
-                if (first + k * kThreads >= count_) break;
-                const float value = widen(x[k]);
-                source_.keep(first + k * kThreads, x[k]);
-                mine = TakeLargest{}(mine, {value, is_refused(value)});
-            }
-        }
-        return row_all(mine, TakeLargest{});
+        const int64_t vectored = vectored_count();
+        const LargestOf own = TakeLargest{}(load_own<Source::kLanes>(0, vectored), load_own<1>(vectored, count_));
+        own_key_ = key_of(own.largest);
+        publish_group(own_key_);
+        return row_all(own, TakeLargest{});
+    }
+
+    // Finds what the row admits, and the weight of that, if it is decided among few tokens: for token_at(), or write().
+    BK_DEVICE bool find_few(const RowFilter& f, bool writes_row, Admission* a, uint64_t* total) {
+        const auto visit_own = [&](const auto& visit) {
+            const int64_t vectored = vectored_count();
+            visit_own_range<Source::kLanes>(0, vectored, visit);
+            visit_own_range<1>(vectored, count_, visit);
+        };
+        const auto total_weight = [&] { return sum([&](float x) { return Pair{f.weights.of(x), 0}; }).weight; };
+        return has_few_ = choose_few(f, own_key_, visit_own, total_weight, writes_row, a, total);
     }
 
     BK_DEVICE Pair moments(const RowFilter& f) {
@@ -147,8 +98,10 @@ public:
         }
         return total;
     }
-    // The token where the cumulative weight exceeds `drawn`; -1 if another block has it. Follows admitted_weight().
+    // The token where the cumulative weight exceeds `drawn`; -1 if another block has it. Follows admitted_weight(), or
+    // find_few().
     BK_DEVICE int64_t token_at(const RowFilter& f, const Admission& a, uint64_t drawn) {
+        if (has_few_) return rank_ == 0 ? few_token_at(drawn) : -1;
         const bool is_here = drawn >= weight_before_ && drawn - weight_before_ < own_weight_;
         return is_here ? find_token(f, a, drawn - weight_before_) : -1;
     }
@@ -164,9 +117,15 @@ public:
     template <class T>
     BK_DEVICE void write(const RowFilter& f, const Admission& a, uint64_t total, const FilteredValue& value, T* y) {
         y += begin_;
-        const int segments = total > 0 ? segment_count() : 0;
         const T others = narrow<T>(total > 0 ? value.of_others() : bit_cast<float>(0x7fc00000u));
-        for (int64_t i = thread_; total == 0 && i < count_; i += kThreads) y[i] = others;
+        if (total == 0 || has_few_) fill(others, y);
+        if (has_few_) {
+            __syncthreads();
+            const int64_t own = own_token() - begin_;
+            if (is_in() && own >= 0 && own < count_) y[own] = narrow<T>(value.of(source_.at(own), own_weight()));
+            return;
+        }
+        const int segments = total > 0 ? segment_count() : 0;
         uint64_t mine = 0, all;
         for (int k = 0; k < kItems; ++k) {
             const int segment = thread_ * kItems + k;
@@ -198,61 +157,46 @@ public:
     }
 
 private:
-    // --- reductions over the block and the cluster; every thread has the result ---
+    // --- elements of a thread: vectors of N adjacent ones, then single ones ---
 
-    template <class V, class Op>
-    BK_DEVICE V block_all(V mine, const Op& op) {
-        static_assert(sizeof(V) <= sizeof(Pair), "partials are stored as pairs");
-        V* const partial = reinterpret_cast<V*>(m_.partial);
-        for (int distance = 16; distance > 0; distance /= 2) mine = op(mine, shuffle_xor(mine, distance));
-        __syncthreads();
-        if (thread_ % 32 == 0) partial[thread_ / 32] = mine;
-        __syncthreads();
-        V all = partial[0];
-        for (int warp = 1; warp < kWarps; ++warp) all = op(all, partial[warp]);
-        return all;
-    }
+    BK_DEVICE int64_t vectored_count() const { return source_.has_vectors() ? count_ / Source::kLanes * Source::kLanes : 0; }
 
-    // Publishes a value of each block; of(rank) reads one until the next but one publication.
-    template <class V>
-    BK_DEVICE void publish(const V& mine) {
-        phase_ ^= 1;
-        if (thread_ == 0) *reinterpret_cast<V*>(&m_.slot[phase_]) = mine;
-        cluster_ > 1 ? sync_blocks() : __syncthreads();
-    }
-    template <class V>
-    BK_DEVICE V published(int rank) const {
-        const V* const slot = reinterpret_cast<const V*>(&m_.slot[phase_]);
-        return rank == rank_ ? *slot : *cluster_peer(slot, rank);
-    }
-    template <class V, class Op>
-    BK_DEVICE V row_all(const V& mine, const Op& op) {
-        V all = block_all(mine, op);
-        if (cluster_ == 1) return all;
-        publish(all);
-        all = published<V>(0);
-        for (int rank = 1; rank < cluster_; ++rank) all = op(all, published<V>(rank));
-        return all;
-    }
-
-    // Sum over the threads before this one, and over all.
-    BK_DEVICE uint64_t sum_before(uint64_t mine, uint64_t* total) {
-        uint64_t* const partial = reinterpret_cast<uint64_t*>(m_.partial);
-        uint64_t inclusive = mine;
-        for (int distance = 1; distance < 32; distance *= 2) {
-            const uint64_t other = shuffle_up(inclusive, distance);
-            if (thread_ % 32 >= distance) inclusive += other;
+    template <int N>
+    BK_DEVICE LargestOf load_own(int64_t begin, int64_t end) const {
+        using Elements = Vec<typename Source::Element, N>;
+        constexpr int kUnroll = N > 4 ? 4 : 8;
+        LargestOf own{-bit_cast<float>(kInfinityBits), 0};
+        for (int64_t first = begin + thread_ * N; first < end; first += kUnroll * kThreads * N) {
+            Elements x[kUnroll];
+            BK_UNROLL
+            for (int k = 0; k < kUnroll; ++k)
+                if (first + k * kThreads * N < end) x[k] = source_.template load<N>(first + k * kThreads * N);
+            BK_UNROLL
+            for (int k = 0; k < kUnroll; ++k) {
+                if (first + k * kThreads * N >= end) break;
+                source_.keep(first + k * kThreads * N, x[k]);
+                BK_UNROLL
+                for (int lane = 0; lane < N; ++lane) {
+                    const float value = widen_lane(x[k], lane);
+                    own = TakeLargest{}(own, {value, is_refused(value)});
+                }
+            }
         }
-        __syncthreads();
-        if (thread_ % 32 == 31) partial[thread_ / 32] = inclusive;
-        __syncthreads();
-        uint64_t before = inclusive - mine, all = 0;
-        for (int warp = 0; warp < kWarps; ++warp) {
-            if (warp < thread_ / 32) before += partial[warp];
-            all += partial[warp];
-        }
-        *total = all;
-        return before;
+        return own;
+    }
+    template <int N, class Visit>
+    BK_DEVICE void visit_own_range(int64_t begin, int64_t end, const Visit& visit) const {
+        for (int64_t first = begin + thread_ * N; first < end; first += kThreads * N)
+            for (int lane = 0; lane < N; ++lane) visit(begin_ + first + lane, source_.at(first + lane));
+    }
+    template <class T>
+    BK_DEVICE void fill(T value, T* y) const {
+        constexpr int N = kVectorLanes<T>;
+        const int64_t vectored = reinterpret_cast<uintptr_t>(y) % kVectorBytes == 0 ? count_ / N * N : 0;
+        Vec<T, N> values;
+        for (T& lane : values.lane) lane = value;
+        for (int64_t i = thread_ * N; i < vectored; i += kThreads * N) store<N>(y + i, values);
+        for (int64_t i = vectored + thread_; i < count_; i += kThreads) y[i] = value;
     }
 
     BK_DEVICE void fill_bins(const RowFilter& f, bool by_weight, uint32_t floor, const Selection& s) {
@@ -344,16 +288,19 @@ private:
         for (int64_t segment = thread_ / 32; segment << shift_ < count_; segment += kWarps) {
             const int64_t first = segment << shift_, end = min(first + (int64_t{1} << shift_), count_);
             Pair sums{0, 0};
-            for (int64_t i = first + (thread_ & 31); i < end; i += 32) {
-                const float x = source_.at(i);
-                const uint32_t key = f.key(x);
-                if (key < a.limit.key) continue;
-                if (key == a.limit.key) {
-                    ++sums.other;
-                    continue;
+            constexpr int kUnroll = 4;
+            for (int64_t i = first + (thread_ & 31); i < end; i += 32 * kUnroll) {
+                float x[kUnroll];
+                BK_UNROLL
+                for (int k = 0; k < kUnroll; ++k) x[k] = i + 32 * k < end ? source_.at(i + 32 * k) : 0.0f;
+                BK_UNROLL
+                for (int k = 0; k < kUnroll; ++k) {
+                    const uint32_t key = f.key(x[k]);
+                    const uint64_t weight = f.weights.of(x[k]);
+                    const bool is_in = i + 32 * k < end;
+                    sums.other += is_in && key == a.limit.key;
+                    sums.weight += is_in && key > a.limit.key && weight >= a.least ? weight : 0;
                 }
-                const uint64_t weight = f.weights.of(x);
-                if (weight >= a.least) sums.weight += weight;
             }
             for (int distance = 16; distance > 0; distance /= 2) sums = AddPairs{}(sums, shuffle_xor(sums, distance));
             if (thread_ % 32 == 0) m_.above[segment] = sums.weight, m_.ties[segment] = static_cast<uint32_t>(sums.other);
@@ -423,39 +370,12 @@ private:
         return found;
     }
 
-    RowMemory& m_;
-    const int cluster_, shift_, thread_;
-    int rank_ = 0, phase_ = 0;
+    const int shift_;
+    bool has_few_ = false;
+    uint32_t own_key_ = 0;
     int64_t begin_ = 0, count_ = 0;
     uint64_t tie_ = 0, weight_before_ = 0, own_weight_ = 0, ties_before_ = 0;  // of the admitted tokens
     Source source_;
 };
-
-// Splits for a row: on chips with clusters a block for each 4096 tokens, at most eight.
-inline Split choose_split(int64_t vocab) {
-    const int most = static_cast<int>(most_cluster_blocks());
-    Split split = split_of(vocab, 1);
-    while (split.cluster < most && split.block_tokens > 4 * kLeastSegment) split = split_of(vocab, 2 * split.cluster);
-    return split;
-}
-
-// Launches kernel(arguments, split) with the blocks of `rows` rows; `shared` is a block's dynamic memory in bytes.
-template <class Arguments>
-Status launch_rows(const Launch& launch, int64_t rows, Split split, int64_t shared, void (*kernel)(Arguments, Split),
-                   const Arguments& arguments) {
-    const int64_t most_rows = kMaxGridX / split.cluster;
-    for (; split.first_row < rows; split.first_row += most_rows) {
-        const int64_t count = std::min(most_rows, rows - split.first_row);
-        Grid grid{dim3(static_cast<unsigned>(count * split.cluster)), dim3(kThreads)};
-        grid.cluster = static_cast<unsigned>(split.cluster);
-        grid.shared = static_cast<unsigned>(shared);
-        BK_TRY(launch_kernel(launch, grid, kernel, arguments, split));
-    }
-    return Status::kOk;
-}
-
-BK_DEVICE int64_t row_of_block(const Split& split) {
-    return split.first_row + static_cast<int64_t>(blockIdx.x) / split.cluster;
-}
 
 }  // namespace bk::sampling

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/types/vec.h"
 #include "sampling/flashinfer_samplers.h"
 #include "sampling/sample_tokens.h"
 #include "sampling/token_rows.h"
@@ -47,12 +48,17 @@ struct SpeculativeRows {
 template <class T>
 struct ExcessElements {
     using Element = float;
+    static constexpr int kLanes = 1;
     const T* target;
     const T* draft;  // or null
     float scale;
 
-    BK_HD float load(int64_t i) const { return at(i); }
-    BK_HD void keep(int64_t, float) const {}
+    BK_HD static bool has_vectors() { return false; }
+    template <int N>
+    BK_HD Vec<float, 1> load(int64_t i) const {
+        return {{at(i)}};
+    }
+    BK_HD void keep(int64_t, const Vec<float, 1>&) const {}
     BK_HD float at(int64_t i) const {
         const float q = math::product<float>(scale, widen(target[i]));
         if (draft == nullptr) return q;

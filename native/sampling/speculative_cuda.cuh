@@ -8,7 +8,7 @@
 namespace bk::sampling {
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) speculative_kernel(SpeculativeRows<T> rows, Split split) {
+__global__ void __launch_bounds__(kThreads, 2) speculative_kernel(SpeculativeRows<T> rows, Split split) {
     __shared__ RowMemory memory;
     RowTeam<ExcessElements<T>> team(split, rows.vocab, memory);
     verify_row(rows, row_of_block(split), team);
@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kThreads) speculative_kernel(SpeculativeRows<T
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) tree_kernel(TreeRows<T> rows, Split split) {
+__global__ void __launch_bounds__(kThreads, 2) tree_kernel(TreeRows<T> rows, Split split) {
     __shared__ RowMemory memory;
     RowTeam<ExcessElements<T>> team(split, rows.vocab, memory);
     verify_tree(rows, row_of_block(split), team);

@@ -243,9 +243,11 @@ BK_HD void run_row(const TokenRows<T>& rows, int64_t row, Team& team) {
     Admission admission{{0, 0}, 0};
     uint64_t total = 0;
     if (!f.is_refused) {
-        admission.limit = find_threshold(team, f);
         admission.least = f.least_weight();
-        total = team.admitted_weight(f, admission);
+        if (!team.find_few(f, rows.output != Output::kToken, &admission, &total)) {
+            admission.limit = find_threshold(team, f);
+            total = team.admitted_weight(f, admission);
+        }
     }
     if (team.leads() && rows.valid != nullptr) rows.valid[row] = total > 0;
     if (rows.output != Output::kToken) {

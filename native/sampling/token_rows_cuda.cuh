@@ -3,6 +3,7 @@
 // fits, so that memory is read once.
 #pragma once
 
+#include "core/types/vec.h"
 #include "sampling/row_team_cuda.cuh"
 
 namespace bk::sampling {
@@ -11,18 +12,24 @@ namespace bk::sampling {
 template <class T>
 struct CachedElements {
     using Element = T;
+    static constexpr int kLanes = kVectorLanes<T>;
     const T* x;
     T* cache;  // or null
 
-    BK_DEVICE T load(int64_t i) const { return x[i]; }
-    BK_DEVICE void keep(int64_t i, T value) const {
-        if (cache != nullptr) cache[i] = value;
+    BK_DEVICE bool has_vectors() const { return reinterpret_cast<uintptr_t>(x) % kVectorBytes == 0; }
+    template <int N>
+    BK_DEVICE Vec<T, N> load(int64_t i) const {
+        return bk::load<N>(x + i);
+    }
+    template <int N>
+    BK_DEVICE void keep(int64_t i, const Vec<T, N>& values) const {
+        if (cache != nullptr) store<N>(cache + i, values);
     }
     BK_DEVICE float at(int64_t i) const { return widen(cache != nullptr ? cache[i] : x[i]); }
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) token_rows_kernel(TokenRows<T> rows, Split split) {
+__global__ void __launch_bounds__(kThreads, 2) token_rows_kernel(TokenRows<T> rows, Split split) {
     __shared__ RowMemory memory;
     BK_LAUNCH_SHARED(uint4, cache);
     const int64_t row = row_of_block(split);

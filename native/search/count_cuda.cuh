@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/types/vec.h"
 #include "search/count.h"
@@ -42,13 +43,46 @@ BK_DEVICE_COLD uint32_t exact_bin(const Bins& bins, typename Bins::Element x, co
 
 template <class Bins>
 BK_DEVICE uint32_t bin_of(const Bins& bins, typename Bins::Element x, const void* staged) {
-    const uint32_t bin = bins.guess(x);
-    if constexpr (Bins::kIsExact) return bin;
-    return bin == kUncertainBin ? exact_bin(bins, x, staged) : bin;
+    if constexpr (Bins::kHasFixedPoint) {
+        const uint32_t position = bins.fixed.position(x);
+        if (bins.fixed.is_certain(position)) return bins.fixed.bin(position);
+        return bins.fixed.is_usable() ? bins.beside_edge(x, position) : exact_bin(bins, x, staged);
+    } else {
+        const uint32_t bin = bins.guess(x);
+        if constexpr (Bins::kIsExact) return bin;
+        return bin == kUncertainBin ? exact_bin(bins, x, staged) : bin;
+    }
 }
 
-// visit(bin) for each element that this block has of n, by all its threads. Elements ahead of the first vector-aligned one, and
-// behind the last whole vector, are those of block 0.
+// visit(bin, is_bin) for the elements of a loaded vector; `is_bin` says that the bin is none but kNoBin. In fixed point all
+// lanes are mostly certain; else they are read once more.
+template <class Bins, class Vector, class Visit>
+BK_DEVICE void visit_vector(const Bins& bins, const Vector& loaded, const typename Bins::Element* x, const void* staged,
+                            const Visit& visit) {
+    constexpr int N = kVectorLanes<typename Bins::Element>;
+    if constexpr (Bins::kHasFixedPoint) {
+        uint32_t position[N];
+        bool is_certain = true;
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+            position[k] = bins.fixed.position_of(widen_lane(loaded, k));
+            is_certain &= bins.fixed.is_certain(position[k]);
+        }
+        if (is_certain) {
+#pragma unroll
+            for (int k = 0; k < N; ++k) visit(bins.fixed.bin(position[k]), std::true_type());
+        } else {
+#pragma unroll 1
+            for (int k = 0; k < N; ++k) visit(bin_of(bins, x[k], staged), std::false_type());
+        }
+    } else {
+#pragma unroll
+        for (int k = 0; k < N; ++k) visit(bin_of(bins, loaded.lane[k], staged), std::false_type());
+    }
+}
+
+// visit(bin, is_bin) for each element that this block has of n, by all its threads. Elements ahead of the first vector-aligned
+// one, and behind the last whole vector, are those of block 0.
 template <class Bins, class Visit>
 BK_DEVICE void visit_bins(const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t head, const void* staged,
                           const Visit& visit) {
@@ -63,13 +97,14 @@ BK_DEVICE void visit_bins(const Bins& bins, const typename Bins::Element* x, int
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             if (v + u * step >= vectors) break;
-#pragma unroll
-            for (int k = 0; k < N; ++k) visit(bin_of(bins, loaded[u].lane[k], staged));
+            visit_vector(bins, loaded[u], x + head + (v + u * step) * N, staged, visit);
         }
     }
     if (blockIdx.x > 0) return;
-    for (int64_t i = threadIdx.x; i < head; i += kCountBinThreads) visit(bin_of(bins, x[i], staged));
-    for (int64_t i = head + vectors * N + threadIdx.x; i < n; i += kCountBinThreads) visit(bin_of(bins, x[i], staged));
+    const int64_t single = n - vectors * N;  // the head, then the tail
+#pragma unroll 1
+    for (int64_t i = threadIdx.x; i < single; i += kCountBinThreads)
+        visit(bin_of(bins, x[i < head ? i : i + vectors * N], staged), std::false_type());
 }
 
 template <class Bins>
@@ -92,8 +127,8 @@ __global__ void __launch_bounds__(kCountBinThreads)
     const void* const staged = stage_bins(bins, shared_words);
     __syncthreads();
     const uint32_t copy = threadIdx.x & ((1u << table.copy_bits) - 1);
-    visit_bins(bins, x, n, head, staged, [&](uint32_t bin) {
-        if (bin != kNoBin) atomicAdd(copies + ((int64_t{bin} << table.copy_bits) | copy), 1u);
+    visit_bins(bins, x, n, head, staged, [&](uint32_t bin, auto is_bin) {
+        if (decltype(is_bin)::value || bin != kNoBin) atomicAdd(copies + (bin << table.copy_bits | copy), 1u);
     });
     __syncthreads();
     for (int bin = static_cast<int>(threadIdx.x); bin < table.num_bins; bin += kCountBinThreads) {
@@ -116,8 +151,8 @@ __global__ void __launch_bounds__(kCountBinThreads)
     }
     const void* const staged = stage_bins(bins, shared_words);
     __syncthreads();
-    visit_bins(bins, x, n, head, staged, [&](uint32_t bin) {
-        if (bin == kNoBin) return;
+    visit_bins(bins, x, n, head, staged, [&](uint32_t bin, auto is_bin) {
+        if (!decltype(is_bin)::value && bin == kNoBin) return;
         const uint32_t slot = bin * 2654435769u >> (32 - kCacheBits);  // multiplicative hashing (Knuth)
         uint32_t owner = *static_cast<volatile uint32_t*>(cached_bin + slot);
         if (owner == kNoBin) owner = atomicCAS(cached_bin + slot, kNoBin, bin);
@@ -167,22 +202,50 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
     return launch_kernel(launch, grid, count_in_shared_kernel<Bins>, bins, x, n, head, table);
 }
 
+// The bins of a loaded vector in fixed point.
+template <class Bins, class Vector>
+BK_DEVICE void store_bins(const Bins& bins, const Vector& loaded, const typename Bins::Element* x, int32_t* output) {
+    constexpr int N = kVectorLanes<typename Bins::Element>;
+    Vec<int32_t, 4> found[N / 4];
+    bool is_certain = true;
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+        const uint32_t position = bins.fixed.position_of(widen_lane(loaded, k));
+        is_certain &= bins.fixed.is_certain(position);
+        found[k / 4].lane[k % 4] = static_cast<int32_t>(bins.fixed.bin(position));
+    }
+    if (is_certain) {
+#pragma unroll
+        for (int k = 0; k < N / 4; ++k) store_once<4>(output + 4 * k, found[k]);
+    } else {
+#pragma unroll 1
+        for (int k = 0; k < N; ++k) output[k] = static_cast<int32_t>(bin_of(bins, x[k], nullptr));
+    }
+}
+
+// The first `vectors` vectors of aligned operands, then single elements.
 template <class Bins>
 __global__ void __launch_bounds__(kCountBinThreads)
-    find_bins_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    find_bins_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int64_t vectors,
+                     int32_t* output) {
     BK_LAUNCH_SHARED(uint4, shared_words);
     const void* const staged = stage_bins(bins, shared_words);
-    const int64_t step = int64_t{gridDim.x} * kCountBinThreads;
-    for (int64_t i = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x; i < n; i += step)
-        output[i] = static_cast<int32_t>(bin_of(bins, x[i], staged));
+    const int64_t step = int64_t{gridDim.x} * kCountBinThreads, first = int64_t{blockIdx.x} * kCountBinThreads + threadIdx.x;
+    constexpr int N = kVectorLanes<typename Bins::Element>;
+    if constexpr (Bins::kHasFixedPoint)
+        for (int64_t v = first; v < vectors; v += step) store_bins(bins, load_once<N>(x + v * N), x + v * N, output + v * N);
+    for (int64_t i = vectors * N + first; i < n; i += step) output[i] = static_cast<int32_t>(bin_of(bins, x[i], staged));
 }
 
 template <class Bins>
 Status find_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int32_t* output) {
+    using Element = typename Bins::Element;
+    const bool has_vectors = Bins::kHasFixedPoint && is_aligned(x, kVectorBytes) && is_aligned(output, kVectorBytes);
+    const int64_t vectors = has_vectors ? n / kVectorLanes<Element> : 0;
     const int64_t most = std::max<int64_t>(device_sms(), 1) * 4;
-    const int64_t blocks = std::min(ceil_div<int64_t>(n, kCountBinThreads), most);
+    const int64_t blocks = std::min(ceil_div<int64_t>(has_vectors ? vectors + 1 : n, kCountBinThreads), most);
     const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kCountBinThreads), 1, static_cast<unsigned>(Bins::kStaged)};
-    return launch_kernel(launch, grid, find_bins_kernel<Bins>, bins, x, n, output);
+    return launch_kernel(launch, grid, find_bins_kernel<Bins>, bins, x, n, vectors, output);
 }
 
 }  // namespace bk

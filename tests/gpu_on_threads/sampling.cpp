@@ -53,12 +53,18 @@ struct Choice {
     int kind;
     Rule rule;
     Output output;
+    int top_k = 1700;  // more than few tokens
+    float top_p = 0.875f;
 };
 
 bool samples_alike() {
-    const Choice choices[] = {{0, Rule::kSequential, Output::kToken},         {1, Rule::kSequential, Output::kMask},
-                              {2, Rule::kSequential, Output::kProbabilities}, {1, Rule::kSequential, Output::kToken},
-                              {1, Rule::kOriginal, Output::kToken},           {0, Rule::kTypical, Output::kToken}};
+    const Choice choices[] = {
+        {0, Rule::kSequential, Output::kToken},         {1, Rule::kSequential, Output::kMask},
+        {2, Rule::kSequential, Output::kProbabilities}, {1, Rule::kSequential, Output::kToken},
+        {1, Rule::kOriginal, Output::kToken},           {0, Rule::kTypical, Output::kToken},
+        {0, Rule::kSequential, Output::kToken, 40},     {0, Rule::kSequential, Output::kMask, 0, 0.25f},
+        {0, Rule::kOriginal, Output::kMask, 40, 0.02f}, {1, Rule::kSequential, Output::kProbabilities, 7},
+        {0, Rule::kSequential, Output::kMask, 1},       {0, Rule::kSequential, Output::kToken, 0, 0.9999f}};
     for (const Choice& choice : choices) {
         std::vector<float> x;
         for (int64_t i = 0; i < int64_t{kBatch} * kVocab; ++i) x.push_back(logit(i, choice.kind));
@@ -72,8 +78,8 @@ bool samples_alike() {
         if (rows.are_probabilities)
             for (float& each : x) each = std::exp2(each) / kVocab;
         rows.temperature.value = 0.75f;
-        rows.top_k.value = 1700;
-        rows.top_p.value = 0.875f;
+        rows.top_k.value = choice.top_k;
+        rows.top_p.value = choice.top_p;
         rows.min_p.value = 0.001f;
         rows.seeds.seed.value = static_cast<uint64_t>(77 + choice.kind);
         const Results one = sampled(rows, 1, false);

@@ -38,16 +38,17 @@ SIZES = {
     "8b": Config(128256, 8192, 32, 4096, 14336, 32, 8, 128, 1e-5, 5e5, False),
 }
 FORMATS = {"q4_0": 2, "q4_1": 3, "q8_0": 8, "q4_k": 12, "q6_k": 14}  # GGML's type ids
-COPIES = 10
+COPIES, STEP_TOKENS = 10, 512
 
 
-def random_tensors(c: Config, form: str) -> dict[str, gguf.Tensor]:
+def random_tensors(c: Config, form: str, library: bk.Library) -> dict[str, gguf.Tensor]:
     """Tensors whose rows are views of one, so that the host needs little memory."""
     of_matrix, of_vector = blocks.format_of(FORMATS[form], form), blocks.format_of(0, "f32")
     assert of_matrix.block is not None
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     values = np.random.default_rng(0).standard_normal(max(c.width, c.hidden, q)).astype(np.float32)
-    row = np.asarray(bk.quantize_blocks(values * 0.02, of_matrix.block)).reshape(-1)
+    blocks_of_row = bk.quantize_blocks(bk.upload(values * 0.02, library=library), of_matrix.block)
+    row = bk.download(blocks_of_row, library=library).reshape(-1)
     matrices = {"token_embd": (c.vocabulary, c.width)}
     vectors = {"output_norm": c.width}
     for layer in range(c.layers):
@@ -106,12 +107,18 @@ def timed_step(scheduler: Scheduler) -> float:
     return time.perf_counter() - start
 
 
+def longest(count: int, prompt: int, tokens: int) -> int:
+    """Tokens that a sequence generates at most."""
+    return tokens + 8 + -(-count * prompt // STEP_TOKENS) + count
+
+
 def measure(model: Model, words: Tokenizer, count: int, prompt: int, tokens: int) -> dict[str, float]:
     """Steps of `count` sequences that were given `prompt` tokens each."""
     scheduler = Scheduler(model)
     rng = np.random.default_rng(1)
     errors: list[str] = []
-    options = Options(max_tokens=tokens + 8, temperature=0.8, top_p=0.9, ignore_eos=True)
+    # The first sequence generates while the last one is prefilled.
+    options = Options(max_tokens=longest(count, prompt, tokens), temperature=0.8, top_p=0.9, ignore_eos=True)
     for _ in range(count):
         text = rng.integers(0, len(words), prompt).tolist()
         scheduler.submit(Request(text, options, words, lambda delta: errors.append(delta.error or "")))
@@ -146,12 +153,13 @@ def main() -> int:
         sizes = config.from_gguf(file.metadata, tensors["token_embd.weight"].shape[0])
     else:
         sizes = SIZES[args.size]
-        tensors = random_tensors(sizes, args.format)
+        tensors = random_tensors(sizes, args.format, library)
     letters = byte_letters()
     words = Tokenizer([letters[n % 256] + str(n) for n in range(sizes.vocabulary)], [], [], "default")
     counts = [int(count) for count in args.sequences.split()]
-    pages = -(-(args.prompt + args.tokens + 16) // Limits.page_size) * max(counts)
-    limits = Limits(pages=pages, tokens=max(512, *counts), sequences=max(counts))
+    tokens = args.prompt + longest(max(counts), args.prompt, args.tokens)
+    pages = -(-tokens // Limits.page_size) * max(counts)
+    limits = Limits(pages=pages, tokens=max(STEP_TOKENS, *counts), sequences=max(counts))
     model = Model(sizes, Weights(tensors, library, dtype=DTYPES[args.dtype]), limits, library)
     rate, weights = copy_rate(library), weight_bytes(tensors)
     kv = 2 * DTYPES[args.dtype].bits // 8 * sizes.layers * sizes.kv_heads * sizes.head_dim  # bytes of a token

@@ -9,6 +9,10 @@ receives everybody's share of the elements that it is to reduce, reduces them wi
 in f32 and rounded once for 16-bit floats, and the results are gathered. The bits then depend neither on the size of the
 array nor on the algorithm that NCCL would choose.
 
+All-reduces of floats up to a mebibyte are kernels of ours (baracuda.distributed.engines.peers), where all ranks are on
+one host and can write to each other's memory. With deterministic=True and more than two ranks, whose sums depend on the
+order, they take larger arrays, too.
+
 A thread watches the other ranks and aborts NCCL's communicator when one dies, so that no stream waits for it for ever.
 """
 
@@ -25,6 +29,7 @@ from baracuda._library.loader import Library
 from baracuda.distributed.arguments import flat
 from baracuda.distributed.control import Control, SegmentControl
 from baracuda.distributed.engines.nccl_library import BYTES, DTYPES, OPS, Nccl, UniqueId, nccl
+from baracuda.distributed.engines.peers import Peers
 from baracuda.distributed.errors import DistributedError, NcclError, RankFailedError, RankTimeoutError
 from baracuda.distributed.streams import functions_on
 from baracuda.dtypes import ElementKind
@@ -53,23 +58,25 @@ class NcclEngine:
 
     def __init__(
         self, api: Nccl, handle: int, rank: int, size: int, timeout: float, library: Library, deterministic: bool,
-        control: Control | None, *, is_owner: bool,
+        control: Control | None, *, is_owner: bool, peers: Peers | None = None,
     ) -> None:  # fmt: skip
         self.api, self.handle, self.rank, self.size = api, ctypes.c_void_p(handle), rank, size
         self.timeout, self.library, self.deterministic = timeout, library, deterministic
-        self.control, self._is_owner = control, is_owner
+        self.control, self._is_owner, self.peers = control, is_owner, peers
         self.error: DistributedError | None = None
         self._scratch: list[TensorRef] = []  # all that were made: graphs may use the smaller ones
         self._closing = threading.Event()
         self._abort_lock = threading.Lock()
         self._device = _current_device()
+        self._watcher: threading.Thread | None = None
         if isinstance(control, SegmentControl) and is_owner:
-            threading.Thread(target=self._watch, daemon=True, name="baracuda nccl").start()
+            self._watcher = threading.Thread(target=self._watch, daemon=True, name="baracuda nccl")
+            self._watcher.start()
 
     @classmethod
     def created(
         cls, identity: bytes, rank: int, size: int, timeout: float, library: Library, deterministic: bool,
-        control: Control,
+        control: Control, *, has_peers: bool = True,
     ) -> NcclEngine:  # fmt: skip
         """A communicator of the ranks that have the same ncclUniqueId; all of them call this."""
         api, handle = nccl(), ctypes.c_void_p()
@@ -81,7 +88,10 @@ class NcclEngine:
             api.call("ncclCommInitRank", ctypes.byref(handle), size, unique, rank)
 
         _within(make, timeout, "ncclCommInitRank", control)
-        return cls(api, handle.value or 0, rank, size, timeout, library, deterministic, control, is_owner=True)
+        peers = Peers.connected(control, rank, size, timeout, library, device, is_wanted=has_peers)
+        return cls(
+            api, handle.value or 0, rank, size, timeout, library, deterministic, control, is_owner=True, peers=peers
+        )  # fmt: skip
 
     @classmethod
     def adopted(
@@ -101,6 +111,11 @@ class NcclEngine:
     # --- collectives ---
 
     def all_reduce(self, source: TensorRef, target: TensorRef, op: str, stream: int) -> None:
+        is_ordered = self.deterministic and self.size > 2
+        if self.peers is not None and self.peers.takes(source.dtype, source.nbytes, always=is_ordered):
+            self._check()
+            self.peers.all_reduce(source, target, op, stream)
+            return
         dtype, count = self._number(source.dtype, op), source.numel * (2 if source.dtype in _COMPLEX else 1)
         if dtype is None:
             self._two_shot(source, target, op, stream)
@@ -245,6 +260,13 @@ class NcclEngine:
         finally:
             self._run("ncclGroupEnd")
 
+    def _check(self) -> None:
+        """Raise the error that has been noticed."""
+        if self.error is None and self.peers is not None and (error := self.peers.error()) is not None:
+            self._abort(self._reason() or error)
+        if self.error is not None:
+            raise self.error
+
     def _run(self, name: str, *arguments: object) -> None:
         if self.error is not None:
             raise self.error
@@ -265,34 +287,36 @@ class NcclEngine:
             if status != _NOT_READY:
                 raise self._abort(NcclError(f"cudaStreamQuery: status {status}"))
             number = ctypes.c_int()
-            self.api.call("ncclCommGetAsyncError", self.handle, ctypes.byref(number))
+            with self._abort_lock:  # the handle is gone after an abort
+                if self.error is None:
+                    self.api.call("ncclCommGetAsyncError", self.handle, ctypes.byref(number))
             if number.value not in (0, 7):
                 raise self._abort(self._reason() or NcclError(f"NCCL: {self.api.text(number.value)}"))
             if time.monotonic() > end:
                 raise self._abort(RankTimeoutError(f"wait: the stream's work was not done within {self.timeout:g} s"))
             time.sleep(pause)
             pause = min(1.5 * pause, 1e-3)
-        if self.error is not None:
-            raise self.error
+        self._check()
 
     def _reason(self) -> DistributedError | None:
         """The error of another rank."""
-        if isinstance(self.control, SegmentControl) and (text := self.control.segment.trouble()):
-            return RankFailedError(text)
-        return None
+        return self.control.segment.trouble() if isinstance(self.control, SegmentControl) else None
 
     def _watch(self) -> None:
         memory.runtime_result(memory.cuda_runtime().cudaSetDevice(self._device), "cudaSetDevice")
         while not self._closing.wait(_LOOK):
-            if (reason := self._reason()) is not None:
+            reason = self._reason() or (self.peers.error() if self.peers is not None else None)
+            if reason is not None:
                 self._abort(reason)
                 return
 
     def _abort(self, error: DistributedError) -> DistributedError:
-        """End NCCL's kernels, and tell the other ranks."""
+        """End NCCL's kernels and ours, and tell the other ranks."""
         with self._abort_lock:
             if self.error is None:
                 self.error = error
+                if self.peers is not None:
+                    self.peers.abort()
                 if self.control is not None:
                     self.control.fail(error)
                 if self._is_owner:
@@ -302,6 +326,10 @@ class NcclEngine:
 
     def close(self) -> None:
         self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join(self.timeout)  # it reads what is closed next
+        if self.peers is not None:
+            self.peers.close()
         if self._is_owner and self.error is None:
             with suppress(DistributedError):
                 _within(lambda: self.api.call("ncclCommDestroy", self.handle), min(self.timeout, 30.0), "close", None)
@@ -331,9 +359,9 @@ def _within(call: Callable[[], None], timeout: float, what: str, control: Contro
     end = time.monotonic() + timeout
     while thread.is_alive():
         thread.join(_LOOK)
-        text = control.segment.trouble() if isinstance(control, SegmentControl) and thread.is_alive() else ""
-        if text:
-            raise RankFailedError(f"{what}: {text}")
+        reason = control.segment.trouble() if isinstance(control, SegmentControl) and thread.is_alive() else None
+        if reason is not None:
+            raise RankFailedError(f"{what}: {reason.text}", reason.ranks)
         if time.monotonic() > end:
             error = RankTimeoutError(f"{what} was not done within {timeout:g} s")
             raise error if control is None else control.fail(error)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NCCL's C functions, from a library that is opened at the first use: the one that the process has loaded already, the
-one that the system's loader finds, or that of PyPI's package.
+"""NCCL's C functions, from a library that is opened at the first use: the one that the process has loaded already, that
+of PyPI's package, which a framework that is imported later needs, or the one that the system's loader finds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -97,11 +98,14 @@ def nccl() -> Nccl:
 def _candidates() -> list[str]:
     if given := os.environ.get(LIBRARY):
         return [given]
-    found = [_SONAME]
+    found = []
+    with contextlib.suppress(OSError):
+        ctypes.CDLL(_SONAME, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        found = [_SONAME]
     try:
         package = importlib.util.find_spec("nvidia.nccl")
     except ModuleNotFoundError:
         package = None
     for folder in (package.submodule_search_locations or ()) if package is not None else ():
         found += [str(path) for path in sorted(pathlib.Path(folder).glob(f"lib/{_SONAME}*"))]
-    return found
+    return [*found, _SONAME]

@@ -185,16 +185,17 @@ class Segment:
         text, ranks = json.loads(self._map[at + 2 : at + 2 + length])
         return text, tuple(ranks)
 
-    def trouble(self) -> str:
-        """The error that another rank has reported, or that one is dead; empty while all is well. For other threads."""
+    def trouble(self) -> DistributedError | None:
+        """The error that another rank has reported, or that one is dead; None while all is well. For other threads."""
         for rank in range(self.size):
             state = _STATE[int(self._states[rank])]
             if rank != self.rank and state in ("timeout", "failed"):
-                reported = self._reported(rank)
-                return reported[0] if reported else f"rank {rank} failed"
+                kind = RankTimeoutError if state == "timeout" else RankFailedError
+                text, ranks = self._reported(rank) or (f"rank {rank} failed", (rank,))
+                return kind(text, ranks)
             if rank != self.rank and not state and not self._lives(rank):
-                return f"rank {rank} died"
-        return ""
+                return RankFailedError(f"rank {rank} died", (rank,))
+        return None
 
     def _lives(self, rank: int) -> bool:
         """Whether the rank holds its lock, which it does from before the first round until it ends."""

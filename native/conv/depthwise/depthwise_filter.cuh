@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "conv/depthwise/depthwise_filter_rows.cuh"
 #include "conv/problem.h"
 #include "core/abi/workspace.h"
 #include "core/math/math.h"
@@ -186,6 +187,8 @@ int depthwise_filter_lanes(const ConvShape& s, const T* x, const T* dy) {
 template <class T>
 size_t depthwise_filter_workspace(const ConvShape& s) {
     size_t most = 0;
+    if (depthwise_filter_lanes<T>(s, nullptr, nullptr) > 1)
+        if (const FilterRowsShape rows = filter_rows_shape(s, sizeof(T)); rows.is_valid()) most = filter_rows_workspace(rows);
     for (const int lanes : {depthwise_filter_lanes<T>(s, nullptr, nullptr), 1}) {
         Carver carver;
         carve_partials<T>(&carver, s.c_out, s.taps(), 1, depthwise_filter_slices(plan_depthwise_filter<T>(s, lanes)));
@@ -198,6 +201,9 @@ template <class T>
 Status depthwise_filter(const Launch& launch, const ConvShape& s, const T* x, const T* dy, const Epilogue<T>& e) {
     constexpr int kLanes = kVectorLanes<T>;
     const int lanes = depthwise_filter_lanes(s, x, dy);
+    if (lanes > 1 && workspace_holds(launch, depthwise_filter_workspace<T>(s)))
+        if (const FilterRowsShape rows = filter_rows_shape(s, sizeof(T)); rows.is_valid())
+            return filter_rows(launch, s, rows, x, dy, e);
     DepthwiseFilter<T> p = plan_depthwise_filter<T>(s, lanes);
     p.x = x;
     p.dy = dy;

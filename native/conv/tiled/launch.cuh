@@ -114,7 +114,17 @@ int64_t result_pitch(const ConvGemm<T>& p) {
 template <class T>
 SplitKOf<T> conv_split(const ConvGemm<T>& p) {
     if (kIsConvSums<T> || result_pitch(p) == 0 || (p.channels != 0 && p.groups > 1)) return {};
-    return split_k_of<T>({p.m, p.n, p.k, p.groups});
+    SplitKOf<T> split = split_k_of<T>({p.m, p.n, p.k, p.groups});
+    if constexpr (std::is_same_v<T, float>) {  // FMA needs all blocks that an SM holds
+        constexpr int64_t kBlocks = conv_blocks<T, 64, LoadMode::kMnMajor>();
+        const int64_t tiles = ceil_div<int64_t>(p.m, 64) * ceil_div<int64_t>(p.n, 64) * p.groups,
+                      wanted = std::min(kBlocks * kReferenceSms / tiles, p.k / kMinSliceK);
+        if (split.count > 1 && wanted > split.count) {
+            split.slice_k = ceil_div(ceil_div(p.k, wanted), kSliceUnit) * kSliceUnit;
+            split.count = ceil_div(p.k, split.slice_k);
+        }
+    }
+    return split;
 }
 
 // Computes partials and adds them.
@@ -128,9 +138,14 @@ Status launch_split_conv(const Launch& launch, const ConvGemm<T>& p, const ConvS
 
 // --- a direction -----------------------------------------------------------------------------------------------------
 
-// Whether operands are copied where theirs have no vectors: kernels by elements reach a fraction of the tensor cores' rate.
+// Whether operands are copied where theirs have no vectors: kernels by elements reach a fraction of the tensor cores' rate,
+// and take more instructions for a gradient of a filter's loads than for its FMA, if padding does not multiply these.
 template <class T>
-constexpr bool kPacksConv = sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>;
+bool packs_conv(const ConvShape& s, ConvDirection direction) {
+    if (std::is_same_v<T, float> && direction == ConvDirection::kBackwardFilter)
+        return std::min(s.group_in(), s.group_out()) > 3;
+    return sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>;
+}
 constexpr int64_t kMinPackedWork = int64_t{1} << 22;  // products from which the copies pay
 
 // The GEMM of a direction; the direction's result is no operand.
@@ -165,7 +180,7 @@ struct ConvWorkspace {
         int64_t work = 0;
         const bool is_large =
             __builtin_mul_overflow(s.batch * s.outputs(), s.c_out * s.group_in() * s.taps(), &work) || work >= kMinPackedWork;
-        own.packs = kPacksConv<T> && may_pack && is_large && conv_modes(p) == ConvModes::kElements;
+        own.packs = packs_conv<T>(s, direction) && may_pack && is_large && conv_modes(p) == ConvModes::kElements;
         Carver carver(base);
         if (own.packs) {
             own.packed = PackedConv::of(s, kVectorLanes<E>);

@@ -6,6 +6,7 @@
 //   kBlock, kBytes                values and bytes of a block; kAlign, the alignment of a block in bytes (1, 2 or 4)
 //   kGroup                        adjacent values with one scale and offset: 16, 32 or 256
 //   kHasOffset                    false if all offsets are 0
+//   kHasPositiveCodes             true if codes are from 0 to 127; formats without such codes do not have it
 //   codes4(block, e)              the codes of values e to e + 3 (e a multiple of 4), as signed bytes, the first lowest
 //   affine(block, g)              scale and offset of group g
 //

@@ -31,7 +31,7 @@ BK_HD uint32_t doubled_e2m1(uint32_t nibbles) {
 struct Mxfp4 {
     static constexpr int kBlock = 32, kBytes = 17, kAlign = 1, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         return doubled_e2m1(load4<1>(block + 1 + e % 16) >> (e / 16 * 4) & 0x0f0f0f0fu);
     }
     // 2^(code - 128); GGUF has no NaN among scales.
@@ -44,7 +44,7 @@ struct Mxfp4 {
 struct Nvfp4 {
     static constexpr int kBlock = 64, kBytes = 36, kAlign = 4, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         return doubled_e2m1(load4<4>(block + 4 + e / 16 * 8 + e % 8) >> (e % 16 / 8 * 4) & 0x0f0f0f0fu);
     }
     // Half the value of e4m3 without its sign; 0x7f is 0.

@@ -51,7 +51,7 @@ BK_HD int nibble(const uint8_t* bytes, int g) { return bytes[g / 2] >> (g % 2 * 
 struct Iq2Xxs : Block256 {
     static constexpr int kBytes = 66, kAlign = 2, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint8_t* const group = block + 2 + e / 32 * 8;
         const int part = e % 32 / 8, half = e % 8;
         const uint32_t entry = BK_GRID_ENTRY(Iq2Xxs, group[part]);
@@ -66,7 +66,7 @@ struct Iq2Xxs : Block256 {
 struct Iq2Xs : Block256 {
     static constexpr int kBytes = 74, kAlign = 2, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t packed = load2(block + 2 + e / 8 * 2);
         const uint32_t entry = BK_GRID_ENTRY(Iq2Xs, packed & 511u);
         return negate_bytes(iq2_codes(spread_twobits(entry >> (e % 8 * 2) & 255u)), even_signs(packed >> 9) >> (e % 8));
@@ -79,7 +79,7 @@ struct Iq2Xs : Block256 {
 struct Iq2S : Block256 {
     static constexpr int kBytes = 82, kAlign = 2, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const int part = e / 8;
         const uint32_t high = block[66 + part / 4] >> (part % 4 * 2) & 3u;
         const uint32_t entry = BK_GRID_ENTRY(Iq2S, block[2 + part] | high << 8);
@@ -94,7 +94,7 @@ struct Iq2S : Block256 {
 struct Iq3Xxs : Block256 {
     static constexpr int kBytes = 98, kAlign = 2, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t entry = BK_GRID_ENTRY(Iq3Xxs, block[2 + e / 4]);
         const uint32_t signs = even_signs(load4<2>(block + 66 + e / 32 * 4) >> (e % 32 / 8 * 7));
         return negate_bytes(iq3_xxs_codes(spread_nibbles(entry)), signs >> (e % 8));
@@ -107,7 +107,7 @@ struct Iq3Xxs : Block256 {
 struct Iq3S : Block256 {
     static constexpr int kBytes = 110, kAlign = 2, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t high = block[66 + e / 32] >> (e % 32 / 4) & 1u;
         const uint32_t entry = BK_GRID_ENTRY(Iq3S, block[2 + e / 4] | high << 8);
         const uint32_t signs = block[74 + e / 8];
@@ -127,7 +127,7 @@ BK_HD uint32_t iq1_codes(uint32_t entry, int e, bool is_minus) {
 struct Iq1S : Block256 {
     static constexpr int kBytes = 50, kAlign = 2, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t high = load2(block + 34 + e / 32 * 2);
         const uint32_t entry = BK_GRID_ENTRY(Iq1, block[2 + e / 8] | (high >> (e % 32 / 8 * 3) & 7u) << 8);
         return iq1_codes(entry, e, (high & 0x8000u) != 0);
@@ -142,7 +142,7 @@ struct Iq1S : Block256 {
 struct Iq1M : Block256 {
     static constexpr int kBytes = 56, kAlign = 2, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t high = static_cast<uint32_t>(nibble(block + 32, e / 8));
         return iq1_codes(BK_GRID_ENTRY(Iq1, block[e / 8] | (high & 7u) << 8), e, (high & 8u) != 0);
     }
@@ -178,14 +178,14 @@ BK_HD uint32_t iq4_codes(uint32_t nibbles) {
 struct Iq4Nl : Block32 {
     static constexpr int kBytes = 18, kAlign = 2;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) { return iq4_codes(nibbles4_of_32<2>(block + 2, e)); }
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) { return iq4_codes(nibbles4_of_32<2>(block + 2, e)); }
     static BK_HD Affine affine(const uint8_t* block, int) { return {load_f16(block), 0.f}; }
 };
 
 struct Iq4Xs : Block256 {
     static constexpr int kBytes = 136, kAlign = 4, kGroup = 32;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         return iq4_codes(nibbles4_of_32<4>(block + 8 + e / 32 * 16, e % 32));
     }
     static BK_HD Affine affine(const uint8_t* block, int g) {

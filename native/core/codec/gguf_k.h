@@ -12,14 +12,14 @@ struct Block256 {
 };
 
 // Codes of two bits: 32 bytes hold 128 values, 32 to each pair of bits.
-BK_HD uint32_t twobits4(const uint8_t* bytes, int e) {
+BK_HD uint32_t twobits4(const uint8_t* bytes, unsigned e) {
     return load4<2>(bytes + e / 128 * 32 + e % 32) >> (e % 128 / 32 * 2) & 0x03030303u;
 }
 
 struct Q2K : Block256 {
     static constexpr int kBytes = 84, kAlign = 4, kGroup = 16;
-    static constexpr bool kHasOffset = true;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) { return twobits4(block + 16, e); }
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) { return twobits4(block + 16, e); }
     static BK_HD Affine affine(const uint8_t* block, int g) {
         const uint8_t packed = block[g];
         return {load_f16(block + 80) * static_cast<float>(packed & 15),
@@ -31,7 +31,7 @@ struct Q2K : Block256 {
 struct Q3K : Block256 {
     static constexpr int kBytes = 110, kAlign = 2, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t third = load4<2>(block + e % 32) >> (e / 32) & 0x01010101u;
         return subtract_bytes(twobits4(block + 32, e) | third << 2, 0x04040404u);
     }
@@ -57,21 +57,21 @@ BK_HD Affine k_affine(const uint8_t* block, int g) {
 }
 
 // Nibbles e to e + 3: 32 bytes hold 64 values, the first 32 in the low nibbles.
-BK_HD uint32_t nibbles4_of_64(const uint8_t* bytes, int e) {
+BK_HD uint32_t nibbles4_of_64(const uint8_t* bytes, unsigned e) {
     return load4<4>(bytes + e / 64 * 32 + e % 32) >> (e % 64 / 32 * 4) & 0x0f0f0f0fu;
 }
 
 struct Q4K : Block256 {
     static constexpr int kBytes = 144, kAlign = 4, kGroup = 32;
-    static constexpr bool kHasOffset = true;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) { return nibbles4_of_64(block + 16, e); }
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) { return nibbles4_of_64(block + 16, e); }
     static BK_HD Affine affine(const uint8_t* block, int g) { return k_affine(block, g); }
 };
 
 struct Q5K : Block256 {
     static constexpr int kBytes = 176, kAlign = 4, kGroup = 32;
-    static constexpr bool kHasOffset = true;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static constexpr bool kHasOffset = true, kHasPositiveCodes = true;
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t fifth = load4<4>(block + 16 + e % 32) >> (e / 32) & 0x01010101u;
         return nibbles4_of_64(block + 48, e) | fifth << 4;
     }
@@ -81,7 +81,7 @@ struct Q5K : Block256 {
 struct Q6K : Block256 {
     static constexpr int kBytes = 210, kAlign = 2, kGroup = 16;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         const uint32_t low = load4<2>(block + e / 128 * 64 + e % 64) >> (e % 128 / 64 * 4) & 0x0f0f0f0fu;
         return subtract_bytes(low | twobits4(block + 128, e) << 4, 0x20202020u);
     }
@@ -94,7 +94,7 @@ struct Q6K : Block256 {
 struct Q8K : Block256 {
     static constexpr int kBytes = 292, kAlign = 4, kGroup = 256;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) { return load4<4>(block + 4 + e); }
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) { return load4<4>(block + 4 + e); }
     static BK_HD Affine affine(const uint8_t* block, int) { return {bit_cast<float>(load4<4>(block)), 0.f}; }
 };
 

@@ -19,7 +19,7 @@ struct Tq10 : Block256 {
         const uint32_t odd = ((bytes >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu) * 3u >> 8 & 0x00030003u;
         return subtract_bytes(even | odd << 8, 0x01010101u);
     }
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) {
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) {
         if (e < 160) return digits(load4<2>(block + e % 32), e / 32);
         if (e < 240) return digits(load4<2>(block + 32 + e % 16), (e - 160) / 16);
         return digits(load4<2>(block + 48), (e - 240) / 4);
@@ -30,7 +30,7 @@ struct Tq10 : Block256 {
 struct Tq20 : Block256 {
     static constexpr int kBytes = 66, kAlign = 2, kGroup = 256;
     static constexpr bool kHasOffset = false;
-    static BK_HD uint32_t codes4(const uint8_t* block, int e) { return subtract_bytes(twobits4(block, e), 0x01010101u); }
+    static BK_HD uint32_t codes4(const uint8_t* block, unsigned e) { return subtract_bytes(twobits4(block, e), 0x01010101u); }
     static BK_HD Affine affine(const uint8_t* block, int) { return {load_f16(block + 64), 0.f}; }
 };
 

@@ -12,6 +12,7 @@
 
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "core/types/fp8.h"
 
 namespace bk::codec {
 
@@ -39,6 +40,13 @@ struct Minifloat {
         const bool is_negative = bit_cast<uint32_t>(x) >> 31 != 0 && !(is_unsigned_zero && finite == 0);
         if (u > 0x7f800000u) return nan;
         return finite | (is_negative ? static_cast<uint32_t>(sign_bit) : 0u);
+    }
+
+    // Widens a code of a format without NaN, infinities and unsigned zero: rescaling keeps the sign.
+    BK_HD float decode_finite(uint32_t code) const {
+        const uint32_t sign = static_cast<uint32_t>(sign_bit), magnitude = code & (sign - 1u);
+        const uint32_t bits = magnitude << (23 - mantissa) | ((code & sign) != 0 ? 0x80000000u : 0u);
+        return bit_cast<float>(bits) * bit_cast<float>(static_cast<uint32_t>(254 - bias) << 23);
     }
 
     // Widens a code; bits above the format's do not matter.
@@ -83,12 +91,25 @@ BK_HD uint32_t e8m0_code(float x) {
     return code < 0xfe ? code : 0xfeu;
 }
 
-BK_HD uint32_t encode_float(FloatFormat format, float x) {
-    return format == FloatFormat::kE8m0 ? e8m0_code(x) : minifloat(format).encode(x);
-}
+// A format with its constants at hand. A GPU converts e4m3 and e5m2 by core/types/fp8.h, which has instructions for them.
+struct FloatCodec {
+    FloatFormat format;
+    Minifloat floats;
 
-BK_HD float decode_float(FloatFormat format, uint32_t code) {
-    return format == FloatFormat::kE8m0 ? e8m0_value(code) : minifloat(format).decode(code);
-}
+    BK_HD static FloatCodec of(FloatFormat format) { return {format, minifloat(format)}; }
+    BK_HD uint32_t encode(float x) const {
+#if BK_CUDA
+        if (format == FloatFormat::kE4m3) return float_to_fp8<e4m3>(x).bits;
+        if (format == FloatFormat::kE5m2) return float_to_fp8<e5m2>(x).bits;
+#endif
+        return format == FloatFormat::kE8m0 ? e8m0_code(x) : floats.encode(x);
+    }
+    BK_HD float decode(uint32_t code) const {
+#if BK_CUDA
+        if (format == FloatFormat::kE4m3 && (code & 0x7fu) != 0x7fu) return fp8_to_float(e4m3{static_cast<uint8_t>(code)});
+#endif
+        return format == FloatFormat::kE8m0 ? e8m0_value(code) : floats.decode(code);
+    }
+};
 
 }  // namespace bk::codec

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/launch_cuda.h"
 #include "core/collectives/items.h"
@@ -28,13 +29,29 @@ __global__ void __launch_bounds__(kItemThreads) item_kernel(const Job job, int64
     if (item < items) job(item);
 }
 
+// A job may say how many of its blocks share an SM, which bounds their registers.
+template <class Job, class = void>
+constexpr bool kBoundsRegisters = false;
+template <class Job>
+constexpr bool kBoundsRegisters<Job, std::void_t<decltype(Job::kItemBlocks)>> = true;
+
+template <class Job>
+__global__ void __launch_bounds__(kItemThreads, Job::kItemBlocks) bounded_item_kernel(const Job job, int64_t items) {
+    const int64_t item = int64_t{blockIdx.x} * kItemThreads + threadIdx.x;
+    if (item < items) job(item);
+}
+
 template <class Job>
 Status run_items(const Launch& launch, int64_t items, int64_t, const Job& job) {
     const int64_t blocks = ceil_div<int64_t>(items, kItemThreads);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld items are too many for one launch", static_cast<long long>(items));
     if (blocks == 0) return Status::kOk;
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kItemThreads)}, item_kernel<Job>, job, items);
+    const Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kItemThreads)};
+    if constexpr (kBoundsRegisters<Job>)
+        return launch_kernel(launch, grid, bounded_item_kernel<Job>, job, items);
+    else
+        return launch_kernel(launch, grid, item_kernel<Job>, job, items);
 }
 
 }  // namespace bk

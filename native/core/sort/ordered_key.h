@@ -44,6 +44,15 @@ struct KeyOrder {
         }
         return static_cast<Bits>(key ^ flip);
     }
+    // The key without branches, for GPUs: a float's by its comparisons as an unsigned integer.
+    BK_HD Bits selected(Bits bits) const {
+        const Bits magnitude = static_cast<Bits>(bits & static_cast<Bits>(~kSign));
+        const Bits of_sign = static_cast<Bits>(bits > kSign ? ~bits : bits | kSign);
+        const Bits of_float = magnitude > largest ? kAll : of_sign;
+        const Bits of_integer = static_cast<Bits>(bits ^ (kind == KeyKind::kSigned ? kSign : Bits{0}));
+        const Bits of_bits = kind == KeyKind::kBoolean ? static_cast<Bits>(bits != 0) : of_integer;
+        return static_cast<Bits>((kind == KeyKind::kFloat ? of_float : of_bits) ^ flip);
+    }
 };
 
 template <class T>

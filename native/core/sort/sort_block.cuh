@@ -84,7 +84,7 @@ BK_DEVICE bool add_counters(uint32_t* counters, uint32_t* starts, int warps, int
 }
 
 template <class Bits>
-__global__ void __launch_bounds__(kBlockSortMaxThreads)
+__global__ void __launch_bounds__(kBlockSortMaxThreads, 2)
     sort_block_kernel(SortOperands operands, KeyOrder<Bits> order, int counters_at, int indices_at) {
     constexpr int kItems = kBlockSortItems<Bits>;
     BK_LAUNCH_SHARED(uint4, shared);
@@ -103,37 +103,44 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads)
     const Bits* const x = static_cast<const Bits*>(operands.pointer.x);
 
     Bits element[kItems];
-    uint32_t index[kItems];  // the rank in the upper half: registers are scarce
+    // Two in a word, and four: registers are scarce.
+    uint32_t index[kItems / 2], rank[kItems / 2], digits[kItems / 4];
+    const auto set_half = [](uint32_t (&words)[kItems / 2], int k, uint32_t value) {
+        words[k / 2] = k % 2 == 0 ? value : words[k / 2] | value << 16;
+    };
+    const auto half_of = [](const uint32_t (&words)[kItems / 2], int k) { return words[k / 2] >> (k % 2 * 16) & 0xffffu; };
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int at = first + 32 * k;
         element[k] = at < length ? x[row.at(operands, kSortX, at)] : Bits{0};
-        index[k] = static_cast<uint32_t>(at);
+        set_half(index, k, static_cast<uint32_t>(at));
     }
 #pragma unroll 1
     for (int shift = 0; shift < 8 * static_cast<int>(sizeof(Bits)); shift += kDigitBits) {
         for (int digit = lane; digit < kDigits; digit += 32) own_counters[digit] = 0;
         __syncwarp();
 #pragma unroll
-        for (int k = 0; k < kItems; ++k)
-            index[k] = (index[k] & 0xffffu) |
-                       rank_digit(own_counters, digit_of(order(element[k]), shift), first + 32 * k < length) << 16;
+        for (int k = 0; k < kItems; ++k) {
+            const uint32_t digit = digit_of(order.selected(element[k]), shift);
+            digits[k / 4] = k % 4 == 0 ? digit : digits[k / 4] | digit << (k % 4 * 8);
+            set_half(rank, k, rank_digit(own_counters, digit, first + 32 * k < length));
+        }
         __syncthreads();
         if (add_counters(counters, starts, warps, length)) continue;
+        for (int digit = lane; digit < kDigits; digit += 32) own_counters[digit] += starts[digit];
+        __syncwarp();
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            const uint32_t digit = digit_of(order(element[k]), shift);
-            const uint32_t to = starts[digit] + own_counters[digit] + (index[k] >> 16);
+            const uint32_t to = own_counters[digits[k / 4] >> (k % 4 * 8) & 0xff] + half_of(rank, k);
             if (first + 32 * k >= length) continue;
             elements[to] = element[k];
-            if (has_indices) indices[to] = static_cast<uint16_t>(index[k]);
+            if (has_indices) indices[to] = static_cast<uint16_t>(half_of(index, k));
         }
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < kItems; ++k) {
-            if (first + 32 * k >= length) continue;
-            element[k] = elements[first + 32 * k];
-            if (has_indices) index[k] = indices[first + 32 * k];
+            if (first + 32 * k < length) element[k] = elements[first + 32 * k];
+            if (has_indices) set_half(index, k, first + 32 * k < length ? indices[first + 32 * k] : 0u);
         }
     }
 #pragma unroll
@@ -142,7 +149,7 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads)
         if (at >= length) continue;
         if (operands.pointer.values != nullptr)
             static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at)] = element[k];
-        if (has_indices) row.store_index(operands, at, row.payload(operands, index[k] & 0xffffu));
+        if (has_indices) row.store_index(operands, at, row.payload(operands, half_of(index, k)));
     }
 }
 

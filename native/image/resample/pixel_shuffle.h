@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pixel shuffle (Shi et al. 2016): [N, C r^2, H, W] <-> [N, C, H r, W r], big[n, c, h r + i, w r + j] = small[n, c r^2 + i r +
-// j, h, w]. Both directions are copies that permute axes.
+// j, h, w]. Both directions are copies that permute axes; a GPU moves blocks of 2 x 2 by vectors.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/copy/block_pairs.h"
 #include "core/copy/copies.h"
 
 namespace bk::image {
@@ -55,6 +56,11 @@ struct PixelCopy {
     Work work() const { return blocks().is_empty() ? Work::kNone : Work::kAll; }
     Status check() const { return blocks().check(); }
     Status run(const T* input, T* output, const Launch& launch) const {
+#if BK_CUDA
+        const BlockPairs pairs{int64_t{n} * c, h, w};
+        if (r == 2 && has_block_vectors(pairs, sizeof(T), input, output))
+            return copy_block_pairs(launch, pairs, kToBig, sizeof(T), input, output);
+#endif
         return copy_strided(launch, blocks().layout(kToBig), sizeof(T), input, output);
     }
 };

@@ -38,7 +38,7 @@ struct SampleAxis {
     ResampleMode mode = ResampleMode::kNearest;
     bool is_exact = true;  // the step of nearest modes is in / out, and indices are computed in integers
     double step = 1, offset = 0, inverse = 1;
-    double inverse_out = 1;
+    double inverse_out = 1, inverse_in = 1;
     double a = 0;
 
     // `factor` is that of the extents if it is not 0, and replaces out / in, also with aligned corners.
@@ -58,6 +58,7 @@ struct SampleAxis {
         axis.offset = align_corners ? 0 : 0.5;
         axis.inverse = axis.step > 0 ? 1 / axis.step : 0;
         axis.inverse_out = 1 / static_cast<double>(out > 0 ? out : 1);
+        axis.inverse_in = 1 / static_cast<double>(in > 0 ? in : 1);
         return axis;
     }
 
@@ -69,8 +70,26 @@ struct SampleAxis {
     }
     BK_HD int64_t clamped(int64_t i) const { return i < 0 ? 0 : i >= in ? in - 1 : i; }
 
+    BK_HD bool is_unit() const { return in == 1 && out == 1; }
+    BK_HD bool has_one_entry() const { return mode == ResampleMode::kNearest || mode == ResampleMode::kNearestExact; }
+
+    // Whether all windows of rows, or of columns, have equal entries, and both follow from integers.
+    BK_HD bool has_equal_weights(bool is_adjoint) const {
+        return is_unit() || (is_adjoint ? has_one_entry() && is_exact : mode == ResampleMode::kArea);
+    }
+    BK_HD Window equal_window(bool is_adjoint, int64_t own) const {
+        if (is_unit()) return {0, 1};
+        if (is_adjoint) return {first_output(own), first_output(own + 1)};
+        return {over_out(own * in), over_out((own + 1) * in + out - 1)};
+    }
+    template <class C>
+    BK_HD C equal_weight(bool is_adjoint, const Window& window) const {
+        return is_adjoint ? C(1) : C(1) / static_cast<C>(window.end - window.first);
+    }
+
     // Nonzero entries of row o.
     BK_HD Window row(int64_t o) const {
+        if (is_unit()) return {0, 1};
         switch (mode) {
             case ResampleMode::kNearest:
             case ResampleMode::kNearestExact: {
@@ -101,6 +120,8 @@ struct SampleAxis {
 
     // Nonzero entries of column i: the outputs that read input i. The estimate follows from the step; rows decide.
     BK_HD Window column(int64_t i) const {
+        if (is_unit()) return {0, 1};
+        if (has_one_entry() && is_exact) return {first_output(i), first_output(i + 1)};
         const bool is_cell = mode != ResampleMode::kLinear && mode != ResampleMode::kCubic;  // nearest and area
         const double reach = mode == ResampleMode::kCubic ? 2 : 1, at = static_cast<double>(i);
         const double from = is_cell ? at : at + offset - reach, to = is_cell ? at + 1 : at + offset + reach;
@@ -120,10 +141,16 @@ private:
         const double most = static_cast<double>(out);
         return static_cast<int64_t>(o < 0 ? 0 : o > most ? most : o);
     }
-    // floor(n / out) for quotients up to 2^31: the f64 product errs by less than 1.
-    BK_HD int64_t over_out(int64_t n) const {
-        const int64_t estimate = static_cast<int64_t>(static_cast<double>(n) * inverse_out), rest = n - estimate * out;
-        return estimate - (rest < 0 ? 1 : 0) + (rest >= out ? 1 : 0);
+    // floor(n / divisor) for quotients up to 2^31: the f64 product errs by less than 1.
+    BK_HD static int64_t quotient(int64_t n, int64_t divisor, double reciprocal) {
+        const int64_t estimate = static_cast<int64_t>(static_cast<double>(n) * reciprocal), rest = n - estimate * divisor;
+        return estimate - (rest < 0 ? 1 : 0) + (rest >= divisor ? 1 : 0);
+    }
+    BK_HD int64_t over_out(int64_t n) const { return quotient(n, out, inverse_out); }
+    // The first output whose nearest input is i or a later one, in integers: ceil(i out / in), or half an output before.
+    BK_HD int64_t first_output(int64_t i) const {
+        if (mode == ResampleMode::kNearest) return quotient(i * out + in - 1, in, inverse_in);
+        return quotient(2 * i * out + in - 1, 2 * in, 0.5 * inverse_in);
     }
     BK_HD int64_t nearest(int64_t o) const {
         const int64_t half = mode == ResampleMode::kNearestExact ? 1 : 0;

@@ -53,6 +53,50 @@ struct WindowSumJob {
     }
 };
 
+// Windows of equal weights, as of area and of the adjoint of nearest neighbours: a loop of loads and additions.
+template <class T>
+struct EqualSumJob {
+    using C = compute_t<T>;
+    static constexpr int kItemBlocks = sizeof(C) == 4 ? 4 : 2;
+    const T* x;
+    T* y;
+    OutputItems items;
+    int64_t stride_x[5], stride_y[5];
+    SampleAxis axis[3];
+    bool is_adjoint, accumulates;
+
+    BK_HD void operator()(int64_t item) const {
+        int64_t at[5];
+        items.indices(item, at);
+        const int64_t channel = items.channels.first(at[1]);
+        const int lanes = items.channels.lanes(at[1]);
+        const int64_t step = items.channels.step() * stride_x[1], step_y = items.channels.step() * stride_y[1];
+        const T* from = x + at[0] * stride_x[0] + channel * stride_x[1];
+        T* to = y + at[0] * stride_y[0] + channel * stride_y[1];
+        int64_t length[3];
+        C weight = C(1);
+        BK_UNROLL
+        for (int d = 0; d < 3; ++d) {
+            const Window window = axis[d].equal_window(is_adjoint, at[2 + d]);
+            length[d] = window.end - window.first;
+            weight *= axis[d].template equal_weight<C>(is_adjoint, window);
+            from += window.first * stride_x[2 + d];
+            to += at[2 + d] * stride_y[2 + d];
+        }
+        C sum[kItemLanes] = {};
+        for (int64_t k = 0; k < length[0]; ++k)
+            for (int64_t j = 0; j < length[1]; ++j) {
+                const T* const row = from + k * stride_x[2] + j * stride_x[3];
+#pragma unroll 2
+                for (int64_t i = 0; i < length[2]; ++i) add_lanes(sum, lanes, weight, row + i * stride_x[4], step);
+            }
+        for_lanes(lanes, [&](int lane) {
+            const C before = accumulates ? static_cast<C>(widen(to[lane * step_y])) : C(0);
+            to[lane * step_y] = narrow<T>(before + sum[lane]);
+        });
+    }
+};
+
 template <class Bits>
 struct NearestJob {
     const Bits* x;
@@ -78,12 +122,10 @@ struct NearestJob {
     }
 };
 
-template <class T>
-Status window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint, bool accumulates, const ImageLayout& x_layout,
-                  const T* x, const ImageLayout& y_layout, T* y) {
-    const ResampleTiles tiles = ResampleTiles::of(axes, is_adjoint, accumulates, x_layout, y_layout);
-    if (tiles.is_possible()) return launch_resample_tiles(launch, tiles, x, y);
-    WindowSumJob<T> job{};
+template <template <class> class Job, class T>
+Status run_window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint, bool accumulates,
+                      const ImageLayout& x_layout, const T* x, const ImageLayout& y_layout, T* y) {
+    Job<T> job{};
     job.x = x;
     job.y = y;
     job.items = OutputItems::of(y_layout);
@@ -93,6 +135,17 @@ Status window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint,
     job.is_adjoint = is_adjoint;
     job.accumulates = accumulates;
     return run_items(launch, job.items.split.items, int64_t{kItemLanes} * 4 * static_cast<int64_t>(sizeof(T)), job);
+}
+
+template <class T>
+Status window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint, bool accumulates, const ImageLayout& x_layout,
+                  const T* x, const ImageLayout& y_layout, T* y) {
+    const ResampleTiles tiles = ResampleTiles::of(axes, is_adjoint, accumulates, x_layout, y_layout);
+    if (tiles.is_possible()) return launch_resample_tiles(launch, tiles, x, y);
+    bool is_equal = true;
+    for (const SampleAxis& axis : axes.of) is_equal = is_equal && axis.has_equal_weights(is_adjoint);
+    const auto run = is_equal ? run_window_sum<EqualSumJob, T> : run_window_sum<WindowSumJob, T>;
+    return run(launch, axes, is_adjoint, accumulates, x_layout, x, y_layout, y);
 }
 
 template <class T>

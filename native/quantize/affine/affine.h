@@ -8,16 +8,11 @@
 
 #include "core/abi/checks.h"
 #include "core/pointwise/pointwise.h"
+#include "quantize/affine/elements.h"
 #include "quantize/affine/functors.h"
 #include "quantize/affine/scopes.h"
 
 namespace bk::quantize {
-
-template <class U>
-auto* bytes_of(U* codes) {
-    using Byte = std::conditional_t<std::is_const_v<U>, const uint8_t, uint8_t>;
-    return reinterpret_cast<Byte*>(codes);
-}
 
 // --- per tensor -------------------------------------------------------------------------------------------------------
 
@@ -107,9 +102,8 @@ template <class S, class T, class U>
 struct QuantizeScoped : Ranged<S> {
     Status run(const T* x, const T* scale, const int32_t* zero_point, U* q, const Launch& launch) const {
         const Scope scope = this->scope();
-        const QuantizeBroadcast<compute_t<T>> fn{rule_for<U>(this->q_min, this->q_max, scope.adds_first)};
-        return pointwise_strided(launch, scope.layout({true, true, false, false}), fn, outputs(bytes_of(q)),
-                                 inputs(x, scale, zero_point));
+        const Rule rule = rule_for<U>(this->q_min, this->q_max, scope.adds_first);
+        return quantize_elements(launch, Coding<T>{scope, rule, scale, zero_point}, false, x, bytes_of(q));
     }
 };
 
@@ -126,17 +120,15 @@ struct QuantizeScopedBackward : Ranged<S> {
 protected:
     Status gradient(const Launch& launch, bool is_fake, const T* x, const T* dy, const T* scale, const int32_t* zero_point,
                     T* dx) const {
-        const QuantizeBackwardBroadcast<compute_t<T>> fn{this->rule(), is_fake};
-        return pointwise_strided(launch, this->scope().layout({true, true, true, false, false}), fn, outputs(dx),
-                                 inputs(x, dy, scale, zero_point));
+        const Coding<T> coding{this->scope(), this->rule(), scale, zero_point};
+        return elements_backward(launch, coding, is_fake, x, dy, dx);
     }
 };
 
 template <class S, class T>
 struct FakeQuantizeScoped : Ranged<S> {
     Status run(const T* x, const T* scale, const int32_t* zero_point, T* y, const Launch& launch) const {
-        return pointwise_strided(launch, this->scope().layout({true, true, false, false}),
-                                 FakeQuantizeBroadcast<compute_t<T>>{this->rule()}, outputs(y), inputs(x, scale, zero_point));
+        return round_elements(launch, Coding<T>{this->scope(), this->rule(), scale, zero_point}, x, y);
     }
 };
 
@@ -150,9 +142,8 @@ struct FakeQuantizeScopedBackward : QuantizeScopedBackward<S, T> {
 template <class S, class T, class U>
 struct DequantizeScoped : Unranged<S> {
     Status run(const U* q, const T* scale, const int32_t* zero_point, T* x, const Launch& launch) const {
-        return pointwise_strided(launch, this->scope().layout({true, true, false, false}),
-                                 DequantizeBroadcast<compute_t<T>>{ByteCode::of<U>()}, outputs(x),
-                                 inputs(bytes_of(q), scale, zero_point));
+        const Coding<T> coding{this->scope(), {}, scale, zero_point};
+        return dequantize_elements(launch, coding, false, ByteCode::of<U>().flip, bytes_of(q), x);
     }
 };
 

@@ -83,6 +83,20 @@ struct FakeQuantizeBroadcast {
 };
 
 template <class C>
+BK_HD int32_t learned_zero(const Rule& rule, C zero_point) {
+    return Affine<C>::within(round_to_int(zero_point), rule.q_min, rule.q_max);
+}
+
+// Fake quantisation with a learned zero point.
+template <class C>
+struct FakeQuantizeLearnable {
+    Rule rule;
+    BK_HD C operator()(C x, C scale, C zero_point) const {
+        return FakeQuantize<C>{{rule, scale, learned_zero(rule, zero_point)}}(x);
+    }
+};
+
+template <class C>
 struct QuantizeBackwardBroadcast {
     Rule rule;
     bool is_fake;

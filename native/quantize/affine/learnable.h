@@ -17,19 +17,6 @@
 namespace bk::quantize {
 
 template <class C>
-BK_HD int32_t learned_zero(const Rule& rule, C zero_point) {
-    return Affine<C>::within(round_to_int(zero_point), rule.q_min, rule.q_max);
-}
-
-template <class C>
-struct FakeQuantizeLearnable {
-    Rule rule;
-    BK_HD C operator()(C x, C scale, C zero_point) const {
-        return FakeQuantize<C>{{rule, scale, learned_zero(rule, zero_point)}}(x);
-    }
-};
-
-template <class C>
 struct FakeQuantizeLearnableBackward {
     Rule rule;
     C factor;
@@ -58,9 +45,8 @@ struct FakeQuantizeLearned {
         return require_range(q_min, q_max);
     }
     Status run(const T* x, const T* scale, const T* zero_point, T* y, const Launch& launch) const {
-        return pointwise_strided(launch, channels().scope().layout({true, true, false, false}),
-                                 FakeQuantizeLearnable<compute_t<T>>{{q_min, q_max, false}}, outputs(y),
-                                 inputs(x, scale, zero_point));
+        const Rule rule{q_min, q_max, false};
+        return round_elements(launch, Coding<T>{channels().scope(), rule, scale, nullptr, zero_point}, x, y);
     }
 
 private:

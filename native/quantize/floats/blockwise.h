@@ -57,6 +57,7 @@ struct EightBitCodes {
         for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
         team.sync();
     }
+    BK_HD uint32_t code(const Team& team, float x) const { return nearest(static_cast<const float*>(team.scratch), x); }
     BK_HD void store(const Team& team, int64_t i, float first, float second, bool has_second) const {
         const float* const own = static_cast<const float*>(team.scratch);
         codes[i] = nearest(own, first);
@@ -115,14 +116,23 @@ private:
     }
 };
 
+// Runs the job, on a GPU by lanes that share blocks where it can.
+template <class T, class Codes>
+Status run_blockwise(const Launch& launch, const BlockwiseJob<T, Codes>& job);
+
 template <class T, class Codes>
 Status quantize_blocks(const Launch& launch, int64_t numel, int64_t block, const T* x, const float* offset, float* largest,
                        const Codes& rule) {
     const int64_t blocks = ceil_div(numel, block);
     const bool by_thread = block <= kThreadBlock;
     const BlockwiseJob<T, Codes> job{numel, block, blocks, by_thread, x, offset, largest, rule};
-    const int64_t items = by_thread ? ceil_div(blocks, kTeamItems) : blocks;
-    return run_teams(launch, items, by_thread ? kTeamItems * block : block * 2, job, true);
+    return run_blockwise(launch, job);
+}
+
+template <class T, class Codes>
+Status run_blockwise_teams(const Launch& launch, const BlockwiseJob<T, Codes>& job) {
+    const int64_t items = job.by_thread ? ceil_div(job.blocks, kTeamItems) : job.blocks;
+    return run_teams(launch, items, job.by_thread ? kTeamItems * job.block : job.block * 2, job, true);
 }
 
 inline Status check_blocks(int64_t numel, int32_t block_size) {
@@ -162,10 +172,10 @@ struct Quantize8BitBlocks {
     }
 };
 
-// Codes to numbers, eight at a time.
+// Codes to numbers, some at a time.
 template <class T>
 struct FourBitDequantizeJob {
-    static constexpr int kPart = 8;
+    static constexpr int kPart = kDecodedLanes<T>;
     int64_t numel;
     FourBitWeights w;  // of one row
     bool has_one_block, has_aligned_codes, is_aligned;
@@ -190,7 +200,9 @@ struct FourBitDequantizeJob {
 
 template <class T>
 struct EightBitDequantizeJob {
+    static constexpr int kPart = kDecodedLanes<T>;
     int64_t numel, block;
+    bool has_one_block, has_aligned_codes, is_aligned;
     const uint8_t* codes;
     const float *map, *largest, *offset;
     T* out;
@@ -199,10 +211,19 @@ struct EightBitDequantizeJob {
         float* const own = static_cast<float*>(team.scratch);
         for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
         team.sync();
-        const int64_t begin = item * kTeamItems * 16, stop = begin + kTeamItems * 16, end = stop < numel ? stop : numel;
-        for (int64_t i = begin + team.rank; i < end; i += team.size) {
-            const float value = math::product(own[codes[i]], largest[i / block]);
-            out[i] = narrow<T>(offset == nullptr ? value : difference(value, -offset[0]));
+        const int64_t begin = item * kTeamItems * 4 * kPart, stop = begin + kTeamItems * 4 * kPart;
+        const int64_t end = stop < numel ? stop : numel;
+        const float added = offset == nullptr ? 0.0f : -offset[0];
+        for (int64_t e = begin + team.rank * kPart; e < end; e += team.size * kPart) {
+            uint8_t bytes[kPart];
+            load_bytes(bytes, codes + e, numel - e, has_aligned_codes);
+            float values[kPart], scale = largest[e / block];
+            for (int i = 0; i < kPart; ++i) {
+                if (!has_one_block && e + i < numel) scale = largest[(e + i) / block];
+                const float value = math::product(own[bytes[i]], scale);
+                values[i] = offset == nullptr ? value : difference(value, added);
+            }
+            store_rounded(out + e, values, numel - e, is_aligned);
         }
     }
 };
@@ -258,8 +279,18 @@ struct Dequantize8BitBlocks {
     Status check() const { return check_blocks(numel, block_size); }
     Status run(const uint8_t* codes, const float* absmax, const float* map, const float* offset, T* y,
                const Launch& launch) const {
-        const EightBitDequantizeJob<T> job{numel, block_size, codes, map, absmax, offset, y};
-        return run_teams(launch, ceil_div(numel, kTeamItems * 16), kTeamItems * 16, job, true);
+        using Job = EightBitDequantizeJob<T>;
+        const Job job{numel,
+                      block_size,
+                      block_size % Job::kPart == 0,
+                      is_aligned(codes, Job::kPart),
+                      is_aligned(y, kVectorBytes),
+                      codes,
+                      map,
+                      absmax,
+                      offset,
+                      y};
+        return run_teams(launch, ceil_div(numel, kTeamItems * 4 * Job::kPart), kTeamItems * 4 * Job::kPart, job, true);
     }
 };
 
@@ -288,3 +319,9 @@ struct Gemv4Bit {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/blockwise_cuda.cuh"
+#else
+#include "quantize/floats/blockwise_cpu.h"
+#endif

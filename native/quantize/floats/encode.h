@@ -12,14 +12,14 @@ namespace bk::floats {
 
 template <class T>
 struct EncodeFunctor {
-    codec::FloatFormat format;
-    BK_HD uint8_t operator()(float x) const { return static_cast<uint8_t>(codec::encode_float(format, x)); }
+    codec::FloatCodec codec;
+    BK_HD uint8_t operator()(float x) const { return static_cast<uint8_t>(codec.encode(x)); }
 };
 
 template <class T>
 struct DecodeFunctor {
-    codec::FloatFormat format;
-    BK_HD float operator()(uint8_t code) const { return codec::decode_float(format, code); }
+    codec::FloatCodec codec;
+    BK_HD float operator()(uint8_t code) const { return codec.decode(code); }
 };
 
 inline Status check_floats(int64_t numel, int32_t format) {
@@ -35,8 +35,8 @@ struct EncodeFloats {
     Work work() const { return all_or_none(numel); }
     Status check() const { return check_floats(numel, float_format); }
     Status run(const T* x, uint8_t* codes, const Launch& launch) const {
-        return pointwise(launch, numel, EncodeFunctor<T>{static_cast<codec::FloatFormat>(float_format)}, outputs(codes),
-                         inputs(x));
+        const auto codec = codec::FloatCodec::of(static_cast<codec::FloatFormat>(float_format));
+        return pointwise(launch, numel, EncodeFunctor<T>{codec}, outputs(codes), inputs(x));
     }
 };
 
@@ -48,8 +48,8 @@ struct DecodeFloats {
     Work work() const { return all_or_none(numel); }
     Status check() const { return check_floats(numel, float_format); }
     Status run(const uint8_t* codes, T* y, const Launch& launch) const {
-        return pointwise(launch, numel, DecodeFunctor<T>{static_cast<codec::FloatFormat>(float_format)}, outputs(y),
-                         inputs(codes));
+        const auto codec = codec::FloatCodec::of(static_cast<codec::FloatFormat>(float_format));
+        return pointwise(launch, numel, DecodeFunctor<T>{codec}, outputs(y), inputs(codes));
     }
 };
 

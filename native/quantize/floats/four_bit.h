@@ -95,6 +95,10 @@ BK_HD void load_widened(float (&values)[N], const T* from, int64_t count, bool i
     for (int i = 0; i < N; ++i) values[i] = i < count ? widen(from[i]) : 0.0f;
 }
 
+// Elements of a step of dequantisation. On a GPU a thread's are one vector, so that a warp writes whole sectors at once.
+template <class T>
+constexpr int kDecodedLanes = BK_CUDA ? kVectorLanes<T> : 8;
+
 // The code book in the team's scratch.
 BK_HD const float* share_book(const Team& team, codec::CodeBook book) {
     float* const values = static_cast<float*>(team.scratch);
@@ -114,7 +118,7 @@ struct RowPairsJob {
     T* out;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        constexpr int kColumns = 8;
+        constexpr int kColumns = kDecodedLanes<T>;
         const float* const book = share_book(team, w.book);
         const int64_t pair = item / tiles, begin = item % tiles * kFourBitTile;
         const int64_t end = begin + kFourBitTile < w.k ? begin + kFourBitTile : w.k;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices as blocks of narrow elements with narrow scales in an array of their own: MX formats and NVFP4. A thread has a
-// block; formats, scale rule and scale layout are run-time choices, since memory bounds the kernels.
+// Matrices as blocks of narrow elements with narrow scales in an array of their own: MX formats and NVFP4. Formats,
+// scale rule and scale layout are run-time choices, since memory bounds the kernels.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,20 @@ using codec::ScaleMap;
 
 constexpr int64_t kBlocksOfTeam = 1024;
 
-// One element of a stream of 4, 6 or 8 bits.
-BK_HD uint32_t stream_code(const uint8_t* bytes, int bits, int i) {
-    if (bits == 8) return bytes[i];
-    if (bits == 4) return bytes[i / 2] >> i % 2 * 4 & 15u;
-    const int bit = 6 * i, first = bit / 8;
-    const uint32_t pair = bytes[first] | (bit % 8 > 2 ? static_cast<uint32_t>(bytes[first + 1]) << 8 : 0u);
-    return pair >> bit % 8 & 63u;
+// `count` bytes of a stream: those of a vector's elements, behind multiples of them, aligned to 8 if so said.
+BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
+    if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
+    if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
+    uint64_t part = 0;
+    if (is_aligned_to_8 && count % 2 == 0) {
+        const uint16_t* const halves = reinterpret_cast<const uint16_t*>(bytes);
+        BK_UNROLL
+        for (int i = 0; i < 3; ++i)
+            if (2 * i < count) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
+        return part;
+    }
+    for (int i = 0; i < count; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    return part;
 }
 
 template <class T>
@@ -94,33 +101,51 @@ private:
     }
 };
 
+// Runs the job, a thread a block, or on a GPU its like, lanes that share blocks.
+template <class T>
+Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
+
 template <class T>
 struct MxDequantizeJob {
     codec::MxFormat format;
     ScaleMap scales;
-    bool is_aligned;
+    bool is_aligned, has_aligned_codes;
     const uint8_t* codes;
     const uint8_t* scale_codes;
     const float* tensor_scale;
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        constexpr int kPart = 8;  // elements of a step: whole bytes of each format
+        constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
         const codec::MxLayout layout{format};
         const codec::MxElements elements = codec::MxElements::of(format);
         const codec::Minifloat narrow_scale = codec::minifloat(codec::FloatFormat::kE4m3);
         const float whole = tensor_scale != nullptr ? tensor_scale[0] : 1.0f;
-        const int bits = layout.bits(), parts = layout.block() / kPart;
+        const codec::FloatCodec codec = codec::FloatCodec::of(layout.element());
+        const int bits = layout.bits(), bytes = kPart * bits / 8;
+        const int shift = (kPart == 8 ? 2 : 3) - (layout.is_nvfp4() ? 1 : 0), parts = 1 << shift;  // of a block
         const int64_t count = scales.rows * scales.blocks * parts;
         const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
         for (int64_t i = begin + team.rank; i < end; i += team.size) {
-            const int64_t at = i / parts;
-            const uint32_t code = scale_codes[scales.at(at / scales.blocks, at % scales.blocks)];
+            const int64_t at = i >> shift, row = at / scales.blocks;
+            const uint32_t code = scale_codes[scales.at(row, at - row * scales.blocks)];
             const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code), whole) : codec::e8m0_value(code);
-            const uint8_t* const bytes = codes + i * (kPart * bits / 8);
+            const uint64_t part = stream_part(codes + i * bytes, bytes, has_aligned_codes);
+            const uint32_t mask = (1u << bits) - 1u;
             float values[kPart];
+            if (elements.is_integer) {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = codec::mxint8_value(static_cast<uint32_t>(part >> (8 * e)) & 255u);
+            } else if (bits == 8) {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = codec.decode(static_cast<uint32_t>(part >> (8 * e)) & 255u);
+            } else {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e)
+                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (bits * e)) & mask);
+            }
             BK_UNROLL
-            for (int e = 0; e < kPart; ++e) values[e] = math::product(elements.decode(stream_code(bytes, bits, e)), scale);
+            for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
             store_rounded(y + i * kPart, values, kPart, is_aligned);
         }
     }
@@ -171,7 +196,7 @@ struct QuantizeMx {
                                    tensor_scale,
                                    codes,
                                    scale_codes};
-        return run_teams(launch, ceil_div(scales().count(), kBlocksOfTeam), kBlocksOfTeam * 64, job);
+        return run_mx_quantize(launch, job);
     }
 };
 
@@ -187,9 +212,15 @@ struct DequantizeMx {
     Work work() const { return all_or_none(std::min(rows, n)); }
     Status check() const { return MxShape::check(rows, n, mx_format, scale_layout); }
     Status run(const uint8_t* codes, const uint8_t* scale_codes, const float* tensor_scale, T* y, const Launch& launch) const {
-        const MxDequantizeJob<T> job{
-            MxShape::layout(mx_format).format, scales(), is_aligned(y, kVectorBytes), codes, scale_codes, tensor_scale, y};
-        return run_teams(launch, ceil_div(int64_t{rows} * n / 8, kBlocksOfTeam), kBlocksOfTeam * 16, job);
+        const MxDequantizeJob<T> job{MxShape::layout(mx_format).format,
+                                     scales(),
+                                     is_aligned(y, kVectorBytes),
+                                     is_aligned(codes, 8),
+                                     codes,
+                                     scale_codes,
+                                     tensor_scale,
+                                     y};
+        return run_teams(launch, ceil_div(int64_t{rows} * n / kDecodedLanes<T>, kBlocksOfTeam), kBlocksOfTeam * 16, job);
     }
 };
 
@@ -237,3 +268,9 @@ struct SwizzleScales {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/mx_cuda.cuh"
+#else
+#include "quantize/floats/mx_cpu.h"
+#endif

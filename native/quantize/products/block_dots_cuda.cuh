@@ -13,7 +13,7 @@ namespace bk {
 
 template <class Format>
 __global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __grid_constant__ BlockDots p, bool x_aligned) {
-    using Stage = WeightStage<Format>;
+    using Stage = WeightStage<Format, kWideTiles<Format>>;
     constexpr int kTiles = Stage::kTiles, kGroups = Format::kGroup >= 32 ? 1 : 2;  // of 32 K elements
     constexpr BlockSum kSum = kBlockSum<Format>;
     BK_LAUNCH_SHARED(uint4, shared_words);
@@ -21,15 +21,15 @@ __global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     const int64_t first_row = static_cast<int64_t>(blockIdx.x) * Stage::kRows, left = p.n - first_row,
                   rows = left < Stage::kRows ? left : Stage::kRows, blocks = p.k / 32;
-    WeightRing<Format> ring(shared, p.weights, first_row, rows, p.k);
+    WeightRing<Format, kTiles> ring(shared, p.weights, first_row, rows, p.k);
     const auto row_of_x = [&](int column) { return column < p.m ? p.x + column * blocks * codec::Q81::kBytes : nullptr; };
     const uint8_t *const x = row_of_x(g), *const x_pair[2] = {row_of_x(2 * t), row_of_x(2 * t + 1)};
     float total[kTiles][1][4] = {};
 #pragma unroll 1
-    for (int64_t k = int64_t{warp} * kStageK; k < p.k; k += WeightRing<Format>::kStride) {
+    for (int64_t k = int64_t{warp} * Stage::kK; k < p.k; k += WeightRing<Format, kTiles>::kStride) {
         const uint8_t* own_rows[kTiles][2];
         ring.advance(k, own_rows);
-        const int depth = static_cast<int>(min(p.k - k, int64_t{kStageK}));
+        const int depth = static_cast<int>(min(p.k - k, int64_t{Stage::kK}));
 #pragma unroll 1
         for (int s = 0; s < depth; s += 32) {
             const int64_t at = (k + s) / 32 * codec::Q81::kBytes;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __
         }
     }
     wait_for_copies<0>();
-    const WarpPartials<Format, 1> partials(shared, total);
+    const WarpPartials<Format, kTiles, 1> partials(shared, total);
     for (int index = static_cast<int>(threadIdx.x); index < Stage::kRows * p.m; index += 32 * kProductWarps) {
         const int i = index / Stage::kRows, r = index % Stage::kRows;
         if (r < rows) p.y[i * p.n + first_row + r] = partials.sum(i, r);
@@ -91,8 +91,9 @@ __global__ void __launch_bounds__(32 * kProductWarps) block_dots_kernel(const __
 
 template <class Format>
 Status block_dots(const Launch& launch, const BlockDots& p) {
-    Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, WeightStage<Format>::kRows))), dim3(32 * kProductWarps)};
-    grid.shared = WarpPartials<Format, 1>::kShared;
+    Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, WeightStage<Format, kWideTiles<Format>>::kRows))),
+              dim3(32 * kProductWarps)};
+    grid.shared = WarpPartials<Format, kWideTiles<Format>, 1>::kShared;
     return launch_kernel(launch, grid, block_dots_kernel<Format>, p,
                          reinterpret_cast<uintptr_t>(p.x) % codec::Q81::kAlign == 0);
 }

@@ -13,7 +13,14 @@
 
 namespace bk {
 
+// Whether a format says that its codes are positive.
+template <class Format, class = void>
+constexpr bool kHasPositiveCodes = false;
+template <class Format>
+constexpr bool kHasPositiveCodes<Format, std::enable_if_t<Format::kHasPositiveCodes>> = true;
+
 // Four signed bytes as bf16 pairs: 128 plus the low seven bits, less 128, or 256 if the sign bit is set.
+template <bool kArePositive = false>
 BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) {
 #if BK_ON_GPU
     const uint32_t low = __byte_perm(codes, 0x43u, 0x4140), high = __byte_perm(codes, 0x43u, 0x4342);
@@ -22,8 +29,13 @@ BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) 
         asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(difference) : "r"(minuend), "r"(0x3f803f80u), "r"(subtrahend ^ 0x80008000u));
         return difference;
     };
-    first = subtract(low & 0xff7fff7fu, low & 0xff80ff80u);
-    second = subtract(high & 0xff7fff7fu, high & 0xff80ff80u);
+    if constexpr (kArePositive) {
+        first = subtract(low, 0x43004300u);
+        second = subtract(high, 0x43004300u);
+    } else {
+        first = subtract(low & 0xff7fff7fu, low & 0xff80ff80u);
+        second = subtract(high & 0xff7fff7fu, high & 0xff80ff80u);
+    }
 #else
     const auto pair = [&](int i) {
         const uint32_t low = narrow<bf16>(codec::code_of(codes, i)).bits,
@@ -37,13 +49,11 @@ BK_DEVICE void codes_to_bf16(uint32_t codes, uint32_t& first, uint32_t& second) 
 
 // Part `part` of the exact sum of bf16 that an f32 is: truncation cannot overflow. Infinities and NaN have one part.
 BK_DEVICE uint32_t bf16_part(float x, int part) {
-    uint32_t bits = bit_cast<uint32_t>(x);
+    const auto truncated = [](float value) { return bit_cast<float>(bit_cast<uint32_t>(value) & 0xffff0000u); };
+    const uint32_t bits = bit_cast<uint32_t>(x);
     if ((bits & 0x7f800000u) == 0x7f800000u) return part > 0 ? 0 : (bits >> 16) | ((bits & 0x7fffffu) != 0 ? 0x40u : 0u);
-    for (int i = 0; i < part; ++i) {
-        x -= bit_cast<float>(bits & 0xffff0000u);
-        bits = bit_cast<uint32_t>(x);
-    }
-    return bits >> 16;
+    const float second = x - truncated(x), third = second - truncated(second);
+    return bit_cast<uint32_t>(part == 0 ? x : part == 1 ? second : third) >> 16;
 }
 
 BK_DEVICE int parts_of(FloatDtype dtype) { return dtype == FloatDtype::kF32 ? 3 : dtype == FloatDtype::kF16 ? 2 : 1; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised weights on their way to the tensor cores: each warp of a block copies its slices of K, a stage of 256 K elements
-// of the block's rows at a time, by cp.async.
+// Quantised weights on their way to the tensor cores: each warp of a block copies its slices of K, a stage of 128 or 256 K
+// elements of the block's rows at a time, by cp.async.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,26 @@
 
 namespace bk {
 
-constexpr int kProductWarps = 8, kStageK = 256;
+constexpr int kProductWarps = 8;
 
-// A warp's stage in shared memory: whole 16-byte vectors that contain the bytes of a row's blocks, with a pitch that keeps
-// eight rows' words in different banks.
-template <class Format>
+// A warp's stage in shared memory, 16 kTiles rows of kK elements: whole 16-byte vectors that contain the bytes of a row's
+// blocks, with a pitch that keeps eight rows' words in different banks.
+template <class Format, int kRowTiles>
 struct WeightStage {
-    static constexpr int kBytes = kStageK / Format::kBlock * Format::kBytes;
+    static constexpr int kK = Format::kBlock <= 128 ? 128 : 256;
+    static constexpr int kBytes = kK / Format::kBlock * Format::kBytes;
     static constexpr int kVectors = kBytes % 16 == 0 && Format::kBytes * 8 % 16 == 0 ? kBytes / 16 + 1 : (kBytes + 14) / 16 + 1;
     static constexpr int kPitch = 16 * (kVectors % 2 == 0 ? kVectors + 1 : kVectors);
-    static constexpr int kTiles = kBytes <= 192 ? 2 : 1, kRows = 16 * kTiles;
+    static constexpr int kTiles = kRowTiles, kRows = 16 * kTiles;
     static constexpr int kSize = kRows * kPitch;
-    static constexpr int kStages = 4 * kProductWarps * kSize <= (160 << 10) ? 4 : 2;
+    // Blocks of one tile are small, so that three of them share an SM.
+    static constexpr int kStages = 4 * kProductWarps * kSize <= ((kTiles == 1 ? 72 : 160) << 10) ? 4 : 2;
     static_assert(kStages * kProductWarps * kSize <= 160 << 10, "the stages fit sm_80's shared memory");
 };
+
+// Tiles of 16 rows of blocks that multiply several columns: two, where a row's blocks are short.
+template <class Format>
+constexpr int kWideTiles = Format::kBytes * (256 / Format::kBlock) <= 192 ? 2 : 1;
 
 // Copies 16 aligned bytes of which [low, high) may be read.
 BK_DEVICE void copy_vector(uint8_t* to, const uint8_t* from, const uint8_t* low, const uint8_t* high) {
@@ -43,14 +49,14 @@ BK_DEVICE int skipped_bytes(const uint8_t* from) {
 }
 
 // Issues loads of K elements from k on of the block's rows, whose bytes are [low, high).
-template <class Format>
+template <class Format, int kRowTiles>
 BK_DEVICE void fill_stage(uint8_t* stage, int64_t row_bytes, int64_t rows, int64_t k, int64_t k_extent, const uint8_t* low,
                           const uint8_t* high) {
-    using Stage = WeightStage<Format>;
+    using Stage = WeightStage<Format, kRowTiles>;
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int64_t left = k_extent - k;
     if (left > 0) {
-        const int bytes = left >= kStageK ? Stage::kBytes : static_cast<int>(left / Format::kBlock) * Format::kBytes;
+        const int bytes = left >= Stage::kK ? Stage::kBytes : static_cast<int>(left / Format::kBlock) * Format::kBytes;
         const bool is_aligned = reinterpret_cast<uintptr_t>(low) % Format::kAlign == 0;
         const uint8_t* const first = low + k / Format::kBlock * Format::kBytes;
         for (int v = lane; is_aligned && v < Stage::kRows * Stage::kVectors; v += 32) {
@@ -68,10 +74,10 @@ BK_DEVICE void fill_stage(uint8_t* stage, int64_t row_bytes, int64_t rows, int64
 }
 
 // The warp's ring of stages. `low` and `high` bound the bytes of the block's rows.
-template <class Format>
+template <class Format, int kRowTiles>
 struct WeightRing {
-    using Stage = WeightStage<Format>;
-    static constexpr int64_t kStride = kProductWarps * kStageK;  // K elements from a warp's stage to its next
+    using Stage = WeightStage<Format, kRowTiles>;
+    static constexpr int64_t kStride = kProductWarps * Stage::kK;  // K elements from a warp's stage to its next
 
     uint8_t* stages;
     const uint8_t *low, *high;
@@ -85,13 +91,13 @@ struct WeightRing {
         row_bytes = k / Format::kBlock * Format::kBytes;
         low = weights + first_row * row_bytes;
         high = low + rows * row_bytes;
-        next = int64_t{warp} * kStageK;
+        next = int64_t{warp} * Stage::kK;
 #pragma unroll 1
         for (int s = 0; s < Stage::kStages - 1; ++s) fill(s);
     }
 
     BK_DEVICE void fill(int at) {
-        fill_stage<Format>(stages + at * Stage::kSize, row_bytes, rows, next, k_extent, low, high);
+        fill_stage<Format, kRowTiles>(stages + at * Stage::kSize, row_bytes, rows, next, k_extent, low, high);
         next += kStride;
     }
 
@@ -116,9 +122,9 @@ struct WeightRing {
 };
 
 // Partial sums of the warps, and their total in the order of the warps. `buffer` is the memory of the stages.
-template <class Format, int kColumnBlocks>
+template <class Format, int kRowTiles, int kColumnBlocks>
 struct WarpPartials {
-    using Stage = WeightStage<Format>;
+    using Stage = WeightStage<Format, kRowTiles>;
     static constexpr int kPitch = Stage::kRows + 4, kColumns = 8 * kColumnBlocks;
     static constexpr int kShared = std::max(Stage::kStages * kProductWarps * Stage::kSize,
                                             kProductWarps * kColumns * kPitch * static_cast<int>(sizeof(float)));

@@ -121,6 +121,8 @@ UNIFORM = {  # n, bins, options
     "special": (3001, 20, {"spread": "special"}),
     "special_wide": (3001, 20, {"spread": "special", "low": -3e4, "high": 3e4}),
     "narrow": (3001, 11, {"low": 1.0, "high": 1.09375}), "far": (3001, 64, {"low": 1000.0, "high": 1100.0}),
+    "halves": (9001, 4096, {"low": -4.0, "high": 4.0}),
+    "halves_special": (3001, 64, {"spread": "special", "low": -4.0, "high": 4.0}),
     "fractions": (9001, 700, {"low": 0.1, "high": 0.9}), "table": (9001, 5000, {"low": 0.0, "high": 1.0}),
     "many": (9001, 70001, {"low": -20.0, "high": 20.0}), "nothing": (0, 7, {}), "large": (200003, 333, {}),
 }  # fmt: skip

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/copy/block_pairs.cu"
 #include "core/copy/copies.cu"
 #include "core/copy/im2col.cu"
 #include "core/copy/row_copies.cu"
