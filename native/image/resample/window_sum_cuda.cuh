@@ -87,7 +87,6 @@ struct EqualSumJob {
         for (int64_t k = 0; k < length[0]; ++k)
             for (int64_t j = 0; j < length[1]; ++j) {
                 const T* const row = from + k * stride_x[2] + j * stride_x[3];
-#pragma unroll 2
                 for (int64_t i = 0; i < length[2]; ++i) add_lanes(sum, lanes, weight, row + i * stride_x[4], step);
             }
         for_lanes(lanes, [&](int lane) {
