@@ -25,7 +25,7 @@ struct ElementsJob {
     int vectors, unit;  // of a thread; elements of a unit
     F fn;
 
-    BK_HD void operator()(int64_t item) const {
+    BK_DEVICE void operator()(int64_t item) const {
         const int64_t block = static_cast<int64_t>(static_cast<uint64_t>(item) / kItemThreads);
         const int rank = static_cast<int>(static_cast<uint64_t>(item) % kItemThreads);
         if constexpr (std::is_same_v<C, float>) {
@@ -62,7 +62,7 @@ private:
         else
             fn.pair(first, prepared(e + 1), e);
     }
-    BK_HD void compute_vectors(int64_t first) const {
+    BK_DEVICE void compute_vectors(int64_t first) const {
         typename F::Loaded x[kVectors];
 #pragma unroll
         for (int u = 0; u < kVectors; ++u) {
