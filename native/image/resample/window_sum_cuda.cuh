@@ -139,8 +139,6 @@ Status run_window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjo
 template <class T>
 Status window_sum(const Launch& launch, const SampleAxes& axes, bool is_adjoint, bool accumulates, const ImageLayout& x_layout,
                   const T* x, const ImageLayout& y_layout, T* y) {
-    const ResampleTiles tiles = ResampleTiles::of(axes, is_adjoint, accumulates, x_layout, y_layout);
-    if (tiles.is_possible()) return launch_resample_tiles(launch, tiles, x, y);
     bool is_equal = true;
     for (const SampleAxis& axis : axes.of) is_equal = is_equal && axis.has_equal_weights(is_adjoint);
     const ResampleTiles tiles = ResampleTiles::of(axes, is_adjoint, accumulates, x_layout, y_layout);

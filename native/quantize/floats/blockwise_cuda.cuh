@@ -90,7 +90,7 @@ struct BlockwiseLanes {
     float* largest;
     Lanes rule;
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_DEVICE void operator()(const Team& team, int64_t item) const {
         rule.set_up(team);
 #pragma unroll 1
         for (int step = 0; step < kSteps; ++step) {

@@ -21,7 +21,7 @@ struct MxQuantizeLanes {
     bool has_aligned_codes;
 
     // All lanes of a warp come here together: they exchange maxima.
-    BK_HD void operator()(int64_t item) const {
+    BK_DEVICE void operator()(int64_t item) const {
         const int lane = static_cast<int>(item) & (lanes - 1);
         const int64_t scale = static_cast<int64_t>(static_cast<uint64_t>(item) >> (lanes == 4 ? 2 : 1));
         const bool is_there = scale < split.items;
