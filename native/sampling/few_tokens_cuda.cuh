@@ -15,6 +15,7 @@ namespace bk::sampling {
 
 constexpr int kMostFirst = kFew / 2;  // R; there are more candidates
 constexpr int kFewForAll = 64;        // R up to which all blocks decide, without another barrier
+constexpr int kSampled = 16;          // a part of the row, whose weight says whether few tokens may reach top_p
 constexpr int kBoundBit = 12;         // lower bits of the bound are 0
 
 class FewTokens : public RowBlocks {
@@ -32,13 +33,14 @@ protected:
     }
 
     // Finds what the row admits and its weight, if that is decided among few tokens; `own_key` is the largest key of this
-    // thread's elements. visit_own(visit) runs visit(token, x) over them, total_weight() sums the row's weights. If not
-    // `is_for_all` blocks, those behind the first one may learn no more than that it is decided.
+    // thread's elements. visit_own(visit) runs visit(token, x) over them, total_weight(n) sums the weights of an n-th of the
+    // row. If not `is_for_all` blocks, those behind the first one may learn no more than that it is decided.
     template <class VisitOwn, class TotalWeight>
     BK_DEVICE bool choose_few(const RowFilter& f, uint32_t own_key, const VisitOwn& visit_own, const TotalWeight& total_weight,
                               bool is_for_all, Admission* a, uint64_t* total) {
         const int first = count_of_first(f);
-        if (first == 0) return false;
+        const bool has_own_mass = f.rule == Rule::kSequential && f.top_k == 0;
+        if (first == 0 || (has_own_mass && is_flat(f, total_weight(kSampled)))) return false;
         const uint32_t bound = find_bound(first);
         if (own_key >= bound)
             visit_own([&](int64_t token, float x) {
@@ -47,8 +49,7 @@ protected:
                 const uint32_t slot = atomicAdd(&m_.listed, 1u);
                 if (slot < kFew) m_.list[slot] = {key, static_cast<uint32_t>(token)};
             });
-        const bool has_own_mass = f.rule == Rule::kSequential && f.top_k == 0;
-        const uint64_t row_weight = has_own_mass ? total_weight() : 0;
+        const uint64_t row_weight = has_own_mass ? total_weight(1) : 0;
         sync_row();
         const bool is_alone = !is_for_all && cluster_ > 1 && first > kFewForAll;  // the first block
         bool is_found = (!is_alone || rank_ == 0) && gather(f) && find_limit(f, row_weight, &a->limit);
@@ -90,6 +91,11 @@ private:
         if (f.rule == Rule::kTypical) return 0;
         if (f.top_k > 0) return f.top_k <= kMostFirst ? static_cast<int>(f.top_k) : 0;
         return f.top_p < 1.0f ? kMostFirst : 0;
+    }
+
+    // Whether few tokens hardly reach top_p, by the weight of a part of the row.
+    BK_DEVICE static bool is_flat(const RowFilter& f, uint64_t sampled) {
+        return kFew * f.weights.of(f.weights.largest) < f.wanted(sampled * (kSampled / 2));
     }
 
     // A bound that at least `first` groups of the row reach; by bits, in the first warp.

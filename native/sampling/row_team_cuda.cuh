@@ -45,18 +45,20 @@ public:
             visit_own_range<Source::kLanes>(0, vectored, visit);
             visit_own_range<1>(vectored, count_, visit);
         };
-        const auto total_weight = [&] { return sum([&](float x) { return Pair{f.weights.of(x), 0}; }).weight; };
+        const auto total_weight = [&](int share) {
+            return sum([&](float x) { return Pair{f.weights.of(x), 0}; }, share).weight;
+        };
         return has_few_ = choose_few(f, own_key_, visit_own, total_weight, writes_row, a, total);
     }
 
     BK_DEVICE Pair moments(const RowFilter& f) {
         return sum([&](float x) { return Pair{f.weights.of(x), f.moment(x)}; });
     }
-    // Sum of of(x) over the row.
+    // Sum of of(x) over the row, or one part in `share` of it.
     template <class Of>
-    BK_DEVICE Pair sum(const Of& of) {
+    BK_DEVICE Pair sum(const Of& of, int share = 1) {
         Pair mine{0, 0};
-        for (int64_t i = thread_; i < count_; i += kThreads) mine = AddPairs{}(mine, of(source_.at(i)));
+        for (int64_t i = thread_; i < count_ / share; i += kThreads) mine = AddPairs{}(mine, of(source_.at(i)));
         return row_all(mine, AddPairs{});
     }
 
