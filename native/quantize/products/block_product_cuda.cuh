@@ -81,6 +81,44 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
         x[c] = has_row ? static_cast<const char*>(p.x) + row * p.x_row * bytes_of(p.dtype) : nullptr;
     }
     const int64_t x_bytes = p.x_step * bytes_of(p.dtype);
+    const auto load_columns = [&](int64_t at, uint32_t (&columns)[2][kColumnBlocks][2]) {
+        if (p.dtype == FloatDtype::kBf16 && is_vector) {
+#pragma unroll
+            for (int c = 0; c < kColumnBlocks; ++c) {
+                if (x[c] == nullptr) continue;
+                const uint32_t* const from = reinterpret_cast<const uint32_t*>(x[c] + (at + element(0)) * 2);
+                if constexpr (kIsWide) {
+                    const auto own = load<4>(from);
+#pragma unroll
+                    for (int word = 0; word < 4; ++word) columns[word / 2][c][word % 2] = own.lane[word];
+                } else {
+#pragma unroll
+                    for (int step = 0; step < 2; ++step) {
+                        const auto own = load<2>(from + 8 * step);
+                        columns[step][c][0] = own.lane[0];
+                        columns[step][c][1] = own.lane[1];
+                    }
+                }
+            }
+        } else {
+            float values[2][kColumnBlocks][4] = {};
+#pragma unroll
+            for (int step = 0; step < 2; ++step)
+#pragma unroll
+                for (int c = 0; c < kColumnBlocks; ++c)
+                    if (x[c] != nullptr)
+                        load_four(values[step][c], x[c] + (at + element(step)) * x_bytes, p.x_step, p.dtype, is_vector);
+#pragma unroll
+            for (int step = 0; step < 2; ++step)
+#pragma unroll
+                for (int c = 0; c < kColumnBlocks; ++c)
+#pragma unroll
+                    for (int pair = 0; pair < 2; ++pair)
+                        columns[step][c][pair] = bf16_part(values[step][c][2 * pair], part[c]) |
+                                                 bf16_part(values[step][c][2 * pair + 1], part[c]) << 16;
+        }
+    };
+    constexpr bool kLoadsAhead = kColumnBlocks == 1;
 #pragma unroll 1
     for (int64_t k = int64_t{warp} * Stage::kK; k < p.k; k += WeightRing<Format, kTiles>::kStride) {
         const uint8_t* own_rows[kTiles][2];
@@ -88,6 +126,12 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
         const int depth = static_cast<int>(min(p.k - k, int64_t{Stage::kK}));
 #pragma unroll 1
         for (int base = 0; base < depth; base += kScaledK<Format>) {
+            uint32_t ahead[kLoadsAhead ? kScaledK<Format> / 32 : 1][2][kColumnBlocks][2] = {};
+            if constexpr (kLoadsAhead) {
+#pragma unroll
+                for (int i = 0; i < kScaledK<Format> / 32; ++i)
+                    if (base + 32 * i < depth) load_columns(k + base + 32 * i, ahead[i]);
+            }
             codec::Affine scales[kTiles][2];
             const int own_k = base + (Format::kGroup < 256 ? t * Format::kGroup : 0);
 #pragma unroll
@@ -103,41 +147,13 @@ BK_DEVICE void sum_slices(float (&total)[kTiles][kColumnBlocks][4], const BlockP
                 const int s = base + 32 * i;
                 if (s >= depth) break;
                 uint32_t columns[2][kColumnBlocks][2] = {};
-                if (p.dtype == FloatDtype::kBf16 && is_vector) {
+                if constexpr (kLoadsAhead) {
 #pragma unroll
-                    for (int c = 0; c < kColumnBlocks; ++c) {
-                        if (x[c] == nullptr) continue;
-                        const uint32_t* const from = reinterpret_cast<const uint32_t*>(x[c] + (k + s + element(0)) * 2);
-                        if constexpr (kIsWide) {
-                            const auto own = load<4>(from);
+                    for (int step = 0; step < 2; ++step)
 #pragma unroll
-                            for (int word = 0; word < 4; ++word) columns[word / 2][c][word % 2] = own.lane[word];
-                        } else {
-#pragma unroll
-                            for (int step = 0; step < 2; ++step) {
-                                const auto own = load<2>(from + 8 * step);
-                                columns[step][c][0] = own.lane[0];
-                                columns[step][c][1] = own.lane[1];
-                            }
-                        }
-                    }
+                        for (int pair = 0; pair < 2; ++pair) columns[step][0][pair] = ahead[i][step][0][pair];
                 } else {
-                    float values[2][kColumnBlocks][4] = {};
-#pragma unroll
-                    for (int step = 0; step < 2; ++step)
-#pragma unroll
-                        for (int c = 0; c < kColumnBlocks; ++c)
-                            if (x[c] != nullptr)
-                                load_four(values[step][c], x[c] + (k + s + element(step)) * x_bytes, p.x_step, p.dtype,
-                                          is_vector);
-#pragma unroll
-                    for (int step = 0; step < 2; ++step)
-#pragma unroll
-                        for (int c = 0; c < kColumnBlocks; ++c)
-#pragma unroll
-                            for (int pair = 0; pair < 2; ++pair)
-                                columns[step][c][pair] = bf16_part(values[step][c][2 * pair], part[c]) |
-                                                         bf16_part(values[step][c][2 * pair + 1], part[c]) << 16;
+                    load_columns(k + s, columns);
                 }
                 // Bits that do not overlap, whose quotients the compiler knows.
                 const int block = Stage::kK == Format::kBlock ? 0 : s / Format::kBlock * Format::kBytes,
@@ -226,7 +242,7 @@ constexpr int kProductTiles = kColumnBlocks == 1 ? 1 : kWideTiles<Format>;
 
 // blockIdx.x is a tile of rows of weights, blockIdx.y a set of rows of x, or a class of tokens.
 template <class Format, int kColumnBlocks>
-__global__ void __launch_bounds__(32 * kProductWarps, kColumnBlocks == 1 ? 3 : 1)  // what shared memory has space for
+__global__ void __launch_bounds__(32 * kProductWarps, kColumnBlocks == 1 ? 2 : 1)  // what shared memory has space for
     block_product_kernel(const __grid_constant__ BlockProduct p, bool is_vector) {
     constexpr int kTiles = kProductTiles<Format, kColumnBlocks>;
     using Stage = WeightStage<Format, kTiles>;

@@ -24,8 +24,8 @@ struct WeightStage {
     static constexpr int kPitch = 16 * (kVectors % 2 == 0 ? kVectors + 1 : kVectors);
     static constexpr int kTiles = kRowTiles, kRows = 16 * kTiles;
     static constexpr int kSize = kRows * kPitch;
-    // Blocks of one tile are small, so that three of them share an SM.
-    static constexpr int kStages = 4 * kProductWarps * kSize <= ((kTiles == 1 ? 72 : 160) << 10) ? 4 : 2;
+    // Blocks of one tile are small, so that two of them share an SM.
+    static constexpr int kStages = 4 * kProductWarps * kSize <= ((kTiles == 1 ? 100 : 160) << 10) ? 4 : 2;
     static_assert(kStages * kProductWarps * kSize <= 160 << 10, "the stages fit sm_80's shared memory");
 };
 
