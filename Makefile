@@ -315,7 +315,8 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 DEMO_TIME := three minutes on two idle cores at first, two after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
 CHECKED := tests/ops tests/functions tests/plans --ignore=tests/functions/frameworks
 TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
-DEMO_FAMILIES := attention.rope_apply attention.sdpa elementwise.binary.arithmetic elementwise.gated embedding.embedding.32bit gemm.gemm \
+DEMO_FAMILIES := attention.rope_apply attention.sdpa elementwise.binary.arithmetic elementwise.binary_integer.arithmetic elementwise.gated \
+                 embedding.embedding.32bit gemm.gemm \
                  indexing.gather.64bit loss.flce loss.flce_sums norm.add_norm optim.adam optim.table random.discrete random.dropout sampling.sample_tokens
 DEMO_BF16 := $(findstring small,$(DEMO_ARGS))
 DEMO_PART := FAMILIES="$(DEMO_FAMILIES)$(if $(DEMO_BF16), elementwise.cast embedding.embedding.16bit)" DTYPES="f32 i64$(if $(DEMO_BF16), bf16)"

@@ -14,7 +14,8 @@ from baracuda.torch._gradients import calls
 
 def made(name: str, function: Callable[[str], Any]) -> Any:
     """A function of NAMES; `function` makes those of the op table."""
-    call, whole = calls({each: function(each) for each in CALLED}.__getitem__), getattr(sort_calls, name)
+    operators, whole = {each: function(each) for each in CALLED}, getattr(sort_calls, name)
+    call = calls(lambda each: operators[each])  # which torch.compile traces
 
     @functools.wraps(whole)
     def sort(*arrays: Any, **numbers: Any) -> Any:

@@ -35,11 +35,12 @@ def stream():
 def captured(handle, work):
     """The graph of the work that `work()` enqueues on the stream, and its result.
 
-    Garbage collection is off meanwhile: it might free GPU memory, which ends a capture.
+    Garbage collection is off meanwhile: it might free GPU memory, which ends a capture. What threads of frameworks do
+    in this process does not.
     """
     gc.disable()
     try:
-        cuda_check(runtime.cudaStreamBeginCapture(handle, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal))
+        cuda_check(runtime.cudaStreamBeginCapture(handle, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal))
         result = work()
         return cuda_check(runtime.cudaStreamEndCapture(handle)), result
     finally:

@@ -91,6 +91,8 @@ def test_gradients(name):
 
     def function(*given):
         result = getattr(bt, name)(*given, **numbers)
+        if name == "linalg_lu":
+            return result[1:]  # the permutation has no gradient
         return result[..., 1:] if name.startswith("exclusive_") else result  # it begins with infinities
 
     assert torch.autograd.gradcheck(function, arguments, fast_mode=True)
