@@ -95,7 +95,7 @@ private:
 
     // Whether few tokens hardly reach top_p, by the weight of a part of the row.
     BK_DEVICE static bool is_flat(const RowFilter& f, uint64_t sampled) {
-        return kFew * f.weights.of(f.weights.largest) < f.wanted(sampled * (kSampled / 2));
+        return kMostFirst * f.weights.of(f.weights.largest) < f.wanted(sampled * (kSampled / 2));
     }
 
     // A bound that at least `first` groups of the row reach; by bits, in the first warp.

@@ -40,7 +40,8 @@ def captured(handle, work):
     """
     gc.disable()
     try:
-        cuda_check(runtime.cudaStreamBeginCapture(handle, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal))
+        mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeThreadLocal
+        cuda_check(runtime.cudaStreamBeginCapture(handle, mode))
         result = work()
         return cuda_check(runtime.cudaStreamEndCapture(handle)), result
     finally:
