@@ -25,7 +25,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.errors import BaracudaError, InternalError, UnsupportedError
 from baracuda.tensor import TensorRef
 
-LIMIT = 1 << 20  # bytes of the largest array that is not NCCL's
+LIMIT = 1 << 19  # bytes of the largest array that is not NCCL's
 OPS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 _SYMBOLS = {
     ElementKind.F32: "f32", ElementKind.F32_STRICT: "f32", ElementKind.F16: "f16", ElementKind.BF16: "bf16",
