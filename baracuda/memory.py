@@ -145,7 +145,7 @@ def synchronize(stream: object = None, *, library: Library | None = None) -> Non
 
 
 class SharedWorkspace:
-    """Workspace that functions on TensorRefs take in turns, in place of memory of their own for each call.
+    """Workspace that functions on TensorRefs share, in place of memory of their own for each call.
 
         with shared:
             bk.linear(x, w, out=y)

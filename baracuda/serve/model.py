@@ -134,7 +134,7 @@ class Model:
             return self._logits[:n]
 
     def _uploaded(self, chunks: Sequence[Chunk]) -> _Batch:
-        """The numbers of a step, by one copy to the device. Their places follow from the numbers of tokens."""
+        """The numbers of a step, by one copy to the device. Their offsets follow from the numbers of tokens."""
         size, lengths = self.limits.page_size, [len(chunk.tokens) for chunk in chunks]
         ends = [chunk.start + length for chunk, length in zip(chunks, lengths)]
         pages = [chunk.pages[: -(-end // size)] for chunk, end in zip(chunks, ends)]

@@ -40,7 +40,7 @@ def test_functions_again(rng, make):
 
 
 def test_shared_workspace(rng):
-    """Functions take turns with one block; results are their own, and a graph keeps the block."""
+    """Functions share one block; results are their own, and a graph keeps the block."""
     library = bk.load(backend="cpu")
     x, y = (bk.upload(rng.standard_normal(size), library=library) for size in (50_000, 4_000))
     want = [np.asarray(bk.sort(each)).copy() for each in (x, y)]

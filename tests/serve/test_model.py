@@ -33,7 +33,7 @@ def test_logits_of_rotated_halves_and_biases(tmp_path, make_model, prompt):
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
 
 
-# The rounding of rows, 2^-8 of bf16 and 2^-11 of f16, in some ten places of each of 2 layers.
+# The rounding of rows, 2^-8 of bf16 and 2^-11 of f16, at some ten steps of each of 2 layers.
 @pytest.mark.parametrize(("dtype", "tolerance"), [(bk.bf16, 0.04), (bk.f16, 0.005)], ids=["bf16", "f16"])
 @pytest.mark.parametrize("form", ["f32", "q8_0"])
 def test_logits_of_narrow_rows(dtype, tolerance, form, tmp_path, make_model, prompt):
@@ -69,7 +69,7 @@ def test_decoding_by_a_graph(tiny, make_model, prompt):
     texts, pages = [prompt(38), prompt(25)], [[7, 1, 30], [9, 8]]
     model.forward([Chunk(text[:14], 0, page, False) for text, page in zip(texts, pages)])
     for length in range(15, 26):
-        if length == 20:  # a long step in between has other numbers in the same places
+        if length == 20:  # a long step in between has other numbers at the same offsets
             model.forward([Chunk(prompt(50), 0, [40, 41, 42, 43], True)])
         got = last_logits(
             model, [Chunk(text[length - 1 : length], length - 1, page, True) for text, page in zip(texts, pages)]
