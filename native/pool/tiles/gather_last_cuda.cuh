@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(kTileThreads)
     const int32_t chunk = next(tiles.chunks), column_tile = next(tiles.column_tiles), row_tile = next(tiles.row_tiles),
                   a = next(p.axis[0].in);
     const int64_t n = rest;
-    const auto range = [](int32_t begin, int32_t size, int32_t end) { return Range{begin, min(begin + size, end)}; };
-    const Range cells[kAxes] = {{a, a + 1},
-                                range(row_tile * tiles.rows, tiles.rows, p.axis[1].in),
-                                range(column_tile * tiles.columns, tiles.columns, p.axis[2].in)};
-    Range windows[kAxes];
+    const auto range = [](int32_t begin, int32_t size, int32_t end) { return TileRange{begin, min(begin + size, end)}; };
+    const TileRange cells[kAxes] = {{a, a + 1},
+                                    range(row_tile * tiles.rows, tiles.rows, p.axis[1].in),
+                                    range(column_tile * tiles.columns, tiles.columns, p.axis[2].in)};
+    TileRange windows[kAxes];
 #pragma unroll
     for (int d = 0; d < kAxes; ++d) windows[d] = windows_of(p.axis[d], cells[d]);
     const int32_t vector = chunk * tiles.vectors, rows = windows[1].size(), columns = windows[2].size();

@@ -97,14 +97,16 @@ __global__ void __launch_bounds__(kTileThreads)
     bool has_windows = true;
 #pragma unroll
     for (int d = 0; d < kAxes; ++d) {
-        windows.of[d] = is_whole || d == 2 ? Range{0, p.axis[d].out} : windows_of(p.axis[d], tile.box.of[d]);
+        windows.of[d] = is_whole || d == 2 ? TileRange{0, p.axis[d].out} : windows_of(p.axis[d], tile.box.of[d]);
         has_windows = has_windows && windows.of[d].size() > 0;
     }
     bool stages = false;
     if constexpr (kIsMax) stages = has_windows && arrays.indices == nullptr;
 #pragma unroll
     for (int d = 0; d < kAxes; ++d)
-        halo.of[d] = is_whole || d == 2 ? Range{0, p.axis[d].in} : stages ? cells_of(p.axis[d], windows.of[d]) : Range{0, 0};
+        halo.of[d] = is_whole || d == 2 ? TileRange{0, p.axis[d].in}
+                     : stages           ? cells_of(p.axis[d], windows.of[d])
+                                        : TileRange{0, 0};
     const int32_t covered = tile.box.of[0].size() + tile.box.of[1].size() + tile.box.of[2].size();
     const int32_t count = has_windows ? tile.planes * windows.size() : 0;
     const GatherMemory<Rule, T> memory(count, covered, 0);

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kTileThreads)
     Box halo;
 #pragma unroll
     for (int d = 0; d < kAxes; ++d)
-        halo.of[d] = grid.rows == 0 || d == 2 ? Range{0, p.axis[d].in} : cells_of(p.axis[d], tile.box.of[d]);
+        halo.of[d] = grid.rows == 0 || d == 2 ? TileRange{0, p.axis[d].in} : cells_of(p.axis[d], tile.box.of[d]);
     const T* const cells = stage_box(reinterpret_cast<T*>(pool_shared), x, tile.plane, tile.planes, halo, p.axis[0].in,
                                      p.axis[1].in, p.axis[2].in);
     __syncthreads();

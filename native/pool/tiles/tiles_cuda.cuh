@@ -21,13 +21,13 @@ constexpr int32_t kFewestTiles = 512;         // two for each SM of a large chip
 constexpr int32_t kMostNarrow = 3;            // elements along the last axis that are unrolled
 
 // Indices [begin, end) of an axis.
-struct Range {
+struct TileRange {
     int32_t begin = 0, end = 1;
     BK_HD int32_t size() const { return end - begin; }
 };
 
 // Cells of the windows [of.begin, of.end), which are not none and not dilated.
-BK_HD Range cells_of(const Axis& axis, const Range& of) {
+BK_HD TileRange cells_of(const Axis& axis, const TileRange& of) {
     if (axis.is_adaptive) {
         const Taps last = axis.taps(of.end - 1);
         return {axis.taps(of.begin).first, last.first + last.count};
@@ -37,7 +37,7 @@ BK_HD Range cells_of(const Axis& axis, const Range& of) {
 }
 
 // Windows of the cells [of.begin, of.end); maybe none.
-BK_HD Range windows_of(const Axis& axis, const Range& of) {
+BK_HD TileRange windows_of(const Axis& axis, const TileRange& of) {
     const int32_t begin = axis.cover(of.begin).low, end = axis.cover(of.end - 1).high + 1;
     return {begin, end < begin ? begin : end};
 }
@@ -56,7 +56,7 @@ inline bool has_dense_windows(const Problem& p, const Strides& s) {
 
 // The box of a plane that a block has.
 struct Box {
-    Range of[kAxes];
+    TileRange of[kAxes];
     BK_HD int32_t size() const { return of[0].size() * of[1].size() * of[2].size(); }
     BK_HD int32_t at(int32_t plane, int32_t a, int32_t b, int32_t c) const {
         return ((plane * of[0].size() + a - of[0].begin) * of[1].size() + b - of[1].begin) * of[2].size() + c - of[2].begin;
