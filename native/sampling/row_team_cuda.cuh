@@ -120,13 +120,17 @@ public:
     BK_DEVICE void write(const RowFilter& f, const Admission& a, uint64_t total, const FilteredValue& value, T* y) {
         y += begin_;
         const T others = narrow<T>(total > 0 ? value.of_others() : bit_cast<float>(0x7fc00000u));
-        if (total == 0 || has_few_) fill(others, y);
         if (has_few_) {
-            __syncthreads();
             const int64_t own = own_token() - begin_;
-            if (is_in() && own >= 0 && own < count_) y[own] = narrow<T>(value.of(source_.at(own), own_weight()));
+            const bool is_here = is_in() && own >= 0 && own < count_;
+            const T kept = is_here ? narrow<T>(value.of(source_.at(own), own_weight())) : others;
+            __syncthreads();  // y may be x
+            fill(others, y);
+            __syncthreads();
+            if (is_here) y[own] = kept;
             return;
         }
+        if (total == 0) fill(others, y);
         const int segments = total > 0 ? segment_count() : 0;
         uint64_t mine = 0, all;
         for (int k = 0; k < kItems; ++k) {
