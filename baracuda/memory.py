@@ -155,7 +155,7 @@ class SharedWorkspace:
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[str, list[TensorRef]] = {}  # by backend; earlier ones are those of captured calls
+        self._blocks: dict[int, list[TensorRef]] = {}  # by device; earlier ones are those of captured calls
         self._before: list[SharedWorkspace | None] = []
 
     def __enter__(self) -> SharedWorkspace:
@@ -168,7 +168,7 @@ class SharedWorkspace:
 
     def take(self, nbytes: int, library: Library) -> TensorRef:
         """At least nbytes bytes, until the next call takes them."""
-        blocks = self._blocks.setdefault(library.backend, [])
+        blocks = self._blocks.setdefault(current_device() if library.backend == "cuda" else -1, [])
         if not blocks or blocks[-1].nbytes < nbytes:
             blocks.append(empty(1 << (nbytes - 1).bit_length(), ElementKind.U8, library=library))
         return blocks[-1]

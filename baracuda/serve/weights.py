@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -52,9 +53,10 @@ class QuantizedMatrix:
     ) -> None:
         self._blocks, self._form = bk.upload(blocks, bk.u8, library=library), form
         self._library, self._decoded = library, decoded
+        self.most_coded_rows = MOST_CODED_ROWS if library.backend == "cuda" else sys.maxsize
 
     def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
-        if self._library.backend == "cpu" or batch_invariant or x.shape[0] <= MOST_CODED_ROWS:
+        if batch_invariant or x.shape[0] <= self.most_coded_rows:
             bk.quantized_matmul(x, self._blocks, self._form, batch_invariant=batch_invariant, out=out)
             return
         shape = (out.shape[1], x.shape[1])

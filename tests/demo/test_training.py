@@ -160,6 +160,20 @@ def test_the_rate_rises_and_falls():
     assert np.all(np.diff(rates[10:]) < 0)
 
 
+def test_the_rates_of_steps_are_those_of_the_schedule(library):
+    trainer = small.trainer(library, 8)
+    found = []
+    for _ in range(8):
+        trainer.run_step()
+        found.append(bk.download(trainer.rate).item())
+    np.testing.assert_allclose(found, [trainer.schedule.rate_of(step) for step in range(8)], rtol=1e-6)
+    with pytest.raises(bk.InvalidProblemError, match="step 8 is behind the schedule's 8 steps"):
+        trainer.run_step()
+    trainer.restart(5)
+    trainer.run_step()
+    assert bk.download(trainer.rate).item() == np.float32(found[5])
+
+
 def test_every_token_is_evaluated_once(library):
     """The loss of a text does not depend on the windows, as far as contexts are the same."""
     trainer = small.trainer(library, 40)

@@ -232,7 +232,8 @@ def test_documents_in_any_layout_and_beside_masks(most):
     np.testing.assert_array_equal(sums, lse)
     views = [bk.upload(x) for x in (q, k, v)]
     on_device = bk.scaled_dot_product_attention(*views, **options | {"document_ids": bk.upload(ids)})
-    np.testing.assert_allclose(bk.download(on_device), y, rtol=1e-4, atol=1e-6)  # of a GPU, where there is one
+    tolerance = 0 if views[0].device == "cpu" else 1e-5  # y is the CPU's
+    np.testing.assert_allclose(bk.download(on_device), y, rtol=0, atol=tolerance)
     alone = bk.scaled_dot_product_attention(q[1], k[1], v[1], **options | {"document_ids": ids[1]})
     np.testing.assert_allclose(alone, y[1], rtol=1e-6, atol=1e-6)
     keep, bias = RNG.random((13, 13)) < 0.6, normal(4, 1, 13)

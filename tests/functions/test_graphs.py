@@ -39,6 +39,22 @@ def test_functions_again(rng, make):
         np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
 
 
+def test_numbers_as_operands(library):
+    """A capture on a GPU admits no copies from the host. Zeros of both signs are different numbers."""
+    x, y, z = (bk.upload(np.array([1.0, -0.0, 3.0]), bk.f32, library=library) for _ in range(3))
+
+    def work():
+        bk.add(x, 2.5, out=y)
+        bk.div(x, -0.0, out=z)
+        bk.div(z, 0.0, out=z)
+
+    again = bk.graph(work)
+    bk.upload(np.array([7.0, 8.0, -9.0]), out=x, library=library)
+    again()
+    np.testing.assert_array_equal(bk.download(y), [9.5, 10.5, -6.5])
+    np.testing.assert_array_equal(bk.download(z), [-np.inf, -np.inf, np.inf])
+
+
 def test_shared_workspace(rng):
     """Functions share one block; results are their own, and a graph keeps the block."""
     library = bk.load(backend="cpu")

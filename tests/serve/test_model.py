@@ -78,6 +78,19 @@ def test_decoding_by_a_graph(tiny, make_model, prompt):
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
 
 
+def test_many_rows_of_decoded_matrices(tiny, make_model, prompt):
+    """What a GPU does for prompts, on any backend: the last rows of a step are few, and multiply codes."""
+    path, metadata, values = tiny
+    model, tokens = make_model(path), prompt(40)
+    for layer in model.layers:
+        for matrix in (*layer.projections, layer.o, layer.up, layer.down):
+            matrix.most_coded_rows = 4
+    for start, end in ((0, 37), (37, 40)):
+        got = last_logits(model, [Chunk(tokens[start:end], start, [5, 3, 9], True)])
+        want = reference(metadata, values, tokens[:end])[-1:]
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * abs(want).max())
+
+
 def test_no_logits_where_none_are_wanted(tiny, make_model, prompt):
     assert make_model(tiny[0]).forward([Chunk(prompt(5), 0, [0], False)]) is None
 

@@ -9,8 +9,8 @@ receives everybody's share of the elements that it is to reduce, reduces them wi
 in f32 and rounded once for 16-bit floats, and the results are gathered. The bits then depend neither on the size of the
 array nor on the algorithm that NCCL would choose.
 
-All-reduces of floats up to a mebibyte are kernels of ours (baracuda.distributed.engines.peers), where all ranks are on
-one host and can write to each other's memory. With deterministic=True and more than two ranks, whose sums depend on the
+Small all-reduces of floats are kernels of ours (baracuda.distributed.engines.peers), where all ranks are on one host
+and can write to each other's memory. With deterministic=True and more than two ranks, whose sums depend on the
 order, they take larger arrays, too.
 
 A thread watches the other ranks and aborts NCCL's communicator when one dies, so that no stream waits for it for ever.

@@ -101,7 +101,13 @@ private:
     }
 };
 
-// Runs the job, a thread a block, or on a GPU its like, lanes that share blocks.
+// A thread a block.
+template <class T>
+Status run_block_teams(const Launch& launch, const MxQuantizeJob<T>& job) {
+    return run_teams(launch, ceil_div(job.scales.count(), kBlocksOfTeam), kBlocksOfTeam * 64, job);
+}
+
+// Runs the job, or on a GPU its like, lanes that share blocks of 32.
 template <class T>
 Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
 

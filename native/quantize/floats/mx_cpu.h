@@ -7,7 +7,7 @@ namespace bk::floats {
 
 template <class T>
 Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job) {
-    return run_teams(launch, ceil_div(job.scales.count(), kBlocksOfTeam), kBlocksOfTeam * 64, job);
+    return run_block_teams(launch, job);
 }
 
 }  // namespace bk::floats

@@ -12,23 +12,23 @@ namespace bk::floats {
 
 template <class T>
 struct MxQuantizeLanes {
-    static constexpr int kPart = 8;  // elements of a lane: whole bytes of each format
+    static constexpr int kPart = 8, kLanes = 4;  // elements of a lane, whole bytes of each format; lanes of a block
     MxQuantizeJob<T> job;
     ItemSplit<2> split;  // scales in rows, padding included
     codec::MxElements elements;
     codec::FloatCodec codec;
-    int lanes, bits;  // of a block; of an element
+    int bits;  // of an element
     bool has_aligned_codes;
 
     // All lanes of a warp come here together: they exchange maxima.
     BK_DEVICE void operator()(int64_t item) const {
-        const int lane = static_cast<int>(item) & (lanes - 1);
-        const int64_t scale = static_cast<int64_t>(static_cast<uint64_t>(item) >> (lanes == 4 ? 2 : 1));
+        const int lane = static_cast<int>(static_cast<uint64_t>(item) % kLanes);
+        const int64_t scale = static_cast<int64_t>(static_cast<uint64_t>(item) / kLanes);
         const bool is_there = scale < split.items;
         int64_t index[2] = {};
         if (is_there) split.indices(scale, index);
         const bool is_inside = is_there && index[0] < job.scales.rows && index[1] < job.scales.blocks;
-        const int64_t part = (index[0] * job.scales.blocks + index[1]) * lanes + lane;
+        const int64_t part = (index[0] * job.scales.blocks + index[1]) * kLanes + lane;
         float values[kPart] = {};
         if (is_inside) load_widened(values, job.x + part * kPart, kPart, job.is_aligned);
         uint32_t largest = 0;
@@ -38,14 +38,16 @@ struct MxQuantizeLanes {
             largest = own > largest ? own : largest;
         }
         largest = larger(largest, shuffle_xor(largest, 1));
-        if (lanes == 4) largest = larger(largest, shuffle_xor(largest, 2));
+        largest = larger(largest, shuffle_xor(largest, 2));
         if (!is_there) return;
         const bool is_finite = largest < 0x7f800000u;
-        float factor = 0.0f;
-        const uint32_t code = is_inside ? scale_code(bit_cast<float>(largest), is_finite, factor) : 0u;
+        const uint32_t code = !is_inside  ? 0u
+                              : is_finite ? codec::mx_scale_code(elements, job.rule, bit_cast<float>(largest))
+                                          : 0xffu;
         if (lane == 0) job.scale_codes[job.scales.at(index[0], index[1])] = static_cast<uint8_t>(code);
         if (!is_inside) return;
         uint32_t words[2] = {};  // of four elements each
+        const float factor = codec::inverse_of_e8m0(code);
         BK_UNROLL
         for (int i = 0; i < kPart; ++i) values[i] = math::product(values[i], factor);
         if (is_finite) encode(values, words);
@@ -55,17 +57,6 @@ struct MxQuantizeLanes {
 private:
     BK_HD static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-    BK_HD uint32_t scale_code(float largest, bool is_finite, float& factor) const {
-        if (lanes == 4) {
-            const uint32_t code = is_finite ? codec::mx_scale_code(elements, job.rule, largest) : 0xffu;
-            factor = codec::inverse_of_e8m0(code);
-            return code;
-        }
-        const float whole = job.tensor_scale != nullptr ? job.tensor_scale[0] : 1.0f;
-        const uint32_t code = is_finite ? codec::nvfp4_scale_code(largest, whole) : 0x7fu;
-        if (code != 0) factor = reciprocal(math::product(fp8_to_float(e4m3{static_cast<uint8_t>(code)}), whole));
-        return code;
-    }
     BK_HD void encode(const float (&values)[kPart], uint32_t (&words)[2]) const {
         if (elements.is_integer) {
             BK_UNROLL
@@ -100,16 +91,12 @@ private:
 template <class T>
 Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job) {
     const codec::MxLayout layout{job.format};
+    if (layout.is_nvfp4()) return run_block_teams(launch, job);  // faster: a block of 16 is little for several threads
     const int64_t extents[] = {job.scales.padded_rows(), job.scales.padded_blocks()};
-    const int lanes = layout.block() / MxQuantizeLanes<T>::kPart;
-    const MxQuantizeLanes<T> parts{job,
-                                   ItemSplit<2>::of(extents),
-                                   codec::MxElements::of(job.format),
-                                   codec::FloatCodec::of(layout.element()),
-                                   lanes,
-                                   layout.bits(),
-                                   is_aligned(job.codes, 8)};
-    const int64_t items = ceil_div<int64_t>(parts.split.items * lanes, kItemThreads) * kItemThreads;
+    const MxQuantizeLanes<T> parts{
+        job,           ItemSplit<2>::of(extents), codec::MxElements::of(job.format), codec::FloatCodec::of(layout.element()),
+        layout.bits(), is_aligned(job.codes, 8)};
+    const int64_t items = ceil_div<int64_t>(parts.split.items * MxQuantizeLanes<T>::kLanes, kItemThreads) * kItemThreads;
     return run_items(launch, items, kVectorBytes, parts);
 }
 
