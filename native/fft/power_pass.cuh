@@ -273,6 +273,20 @@ BK_DEVICE FftWord<R>* exchange_upper(const PowerTile& of, const PowerLane& at, c
     return tile + partner * pitch + (image_of_q == step ? jump : of.padded(image_of_q));
 }
 
+// Value k of the transform of pairs, k = q + v step, and its image, to values k and N - k of the half fiber.
+template <class R>
+BK_DEVICE void split_pair(bool is_first, int v, const FftRoot<R>& root_of_q, const FftWord<R>* image_at, FftValue<R>& value,
+                          FftValue<R>& image) {
+    if (is_first) {  // it is its own image
+        image = {value.re - value.im, R(0)};
+        value = {value.re + value.im, R(0)};
+        return;
+    }
+    image = *image_at;
+    const FftRoot<R> w = root_of_q * sixteenth<R>(v);
+    unpack_pair(value, image, w.c, w.s);
+}
+
 // Values k and N - k of a half fiber, from those of the transform of its pairs.
 template <class R>
 BK_DEVICE void store_halves(const PowerPass& of, const PowerLane& last, const LaneOffset& at, bool is_used,
@@ -289,15 +303,8 @@ BK_DEVICE void store_halves(const PowerPass& of, const PowerLane& last, const La
 #pragma unroll
     for (int v = 0; v < 4; ++v) {
         const int64_t e = q + v * step, k = at.position + e * pass.position;
-        FftValue<R> value = a[v], image = a[v];
-        if (k == 0) {
-            value = {a[0].re + a[0].im, R(0)};
-            image = {a[0].re - a[0].im, R(0)};
-        } else {
-            image = images[(7 - v) * of.jump()];
-            const FftRoot<R> w = root * sixteenth<R>(v);
-            unpack_pair(value, image, w.c, w.s);
-        }
+        FftValue<R> value = a[v], image;
+        split_pair(k == 0, v, root, images + (7 - v) * of.jump(), value, image);
         to[at.out + e * pass.out] = {value.re * scale, value.im * scale};
         to[at.out + (pass.length - k - at.position) * of.half_out] = {image.re * scale, image.im * scale};
     }

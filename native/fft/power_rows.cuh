@@ -71,15 +71,8 @@ __global__ void __launch_bounds__(kPowerRowThreads, kRowBlocks<R>) fft_cosine_ke
 #pragma unroll
         for (int v = 0; v < 4; ++v) {
             const int k = q + v * step;
-            FftValue<R> value = a[v], image = a[v];
-            if (k == 0) {
-                value = {a[0].re + a[0].im, R(0)};
-                image = {a[0].re - a[0].im, R(0)};
-            } else {
-                image = images[(7 - v) * of.jump()];
-                const FftRoot<R> w = pair_root * sixteenth<R>(v);
-                unpack_pair(value, image, w.c, w.s);
-            }
+            FftValue<R> value = a[v], image;
+            split_pair(k == 0, v, pair_root, images + (7 - v) * of.jump(), value, image);
             const FftRoot<R> root = row_root * sixty_fourth<R>(v);
             const R h = static_cast<R>(0.70710678118654752440);  // the image's angle is pi / 4 less this one
             store_cosines(of.rows, n, k, value, root, row);

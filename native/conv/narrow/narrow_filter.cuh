@@ -232,12 +232,7 @@ inline bool choose_narrow_filter_tiles(NarrowFilterShape* p, int taps_reach_x) {
         const double time = static_cast<double>(tiles_x) * tiles_y * (of_x + of_dy + (x * y + 15) / 16 * kStepTime);
         if (best != 0 && time >= best) continue;
         best = time;
-        p->rows[0] = y;
-        p->rows[1] = x;
-        p->reach[0] = static_cast<int>(reach_y);
-        p->reach[1] = static_cast<int>(reach_x);
-        p->tiles[0] = tiles_y;
-        p->tiles[1] = tiles_x;
+        set_tile(p, y, x, reach_y, reach_x, tiles_y, tiles_x);
         p->dy_bytes = static_cast<unsigned>(dy);
         p->shared = static_cast<unsigned>(bytes);
     }

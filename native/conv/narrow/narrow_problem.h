@@ -101,6 +101,16 @@ inline NarrowAxis narrow_axis(const ConvShape& s, bool is_data, int d, bool* fit
     return n;
 }
 
+template <class Shape>
+void set_tile(Shape* p, int y, int x, int64_t reach_y, int64_t reach_x, int tiles_y, int tiles_x) {
+    p->rows[0] = y;
+    p->rows[1] = x;
+    p->reach[0] = static_cast<int>(reach_y);
+    p->reach[1] = static_cast<int>(reach_x);
+    p->tiles[0] = tiles_y;
+    p->tiles[1] = tiles_x;
+}
+
 // Tiles that take the least time of shared memory and L2, within `most` bytes of shared memory; false if none fit.
 inline bool choose_narrow_tiles(NarrowShape* p, int64_t most) {
     const NarrowAxis &down = p->axis[1], &across = p->axis[2];
@@ -121,12 +131,7 @@ inline bool choose_narrow_tiles(NarrowShape* p, int64_t most) {
                              (x * y + 31) / 32 * static_cast<double>(depth) * kStepTime);
         if (best != 0 && time >= best) continue;
         best = time;
-        p->rows[0] = y;
-        p->rows[1] = x;
-        p->reach[0] = static_cast<int>(reach_y);
-        p->reach[1] = static_cast<int>(reach_x);
-        p->tiles[0] = tiles_y;
-        p->tiles[1] = tiles_x;
+        set_tile(p, y, x, reach_y, reach_x, tiles_y, tiles_x);
         p->tile_bytes = static_cast<unsigned>(bytes);
     }
     return best != 0;
