@@ -79,7 +79,7 @@ def test_decoding_by_a_graph(tiny, make_model, prompt):
 
 
 def test_many_rows_of_decoded_matrices(tiny, make_model, prompt):
-    """A GPU decodes matrices for prompts, here any backend does; the last rows of a step are few, and multiply codes."""
+    """A GPU decodes matrices for prompts, here any backend; the last rows of a step are few, and multiply codes."""
     path, metadata, values = tiny
     model, tokens = make_model(path), prompt(40)
     for layer in model.layers:
