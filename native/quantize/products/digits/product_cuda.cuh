@@ -56,8 +56,8 @@ struct TileRing {
         const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
         row_bytes = p.k / Format::kBlock * Format::kBytes;
         end = weights + p.n * row_bytes;
-        tiles = ceil_div<int64_t>(p.n, 16);
-        slices = static_cast<int>(ceil_div<int64_t>(p.k, Stage::kK));
+        tiles = (p.n + 15) / 16;
+        slices = static_cast<int>((p.k + Stage::kK - 1) / Stage::kK);
         stages += warp * stage_count * Stage::kSize;
         tile = blockIdx.x;
         slice = warp;
