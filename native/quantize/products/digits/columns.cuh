@@ -26,7 +26,11 @@ struct DigitColumns {
     int sums_at, bytes;
 
     static DigitColumns of(int rows, int digits, int k, int group) {
-        DigitColumns x{rows, digits, rows * digits, k};
+        DigitColumns x{};
+        x.rows = rows;
+        x.digits = digits;
+        x.columns = rows * digits;
+        x.k = k;
         x.pitch = k + (160 - k % 128) % 128;
         x.group = group;
         x.sum_count = group > 0 ? k / group : 0;

@@ -30,9 +30,8 @@ struct DigitShape {
     int partial_size;  // of all warps
 
     static DigitShape of(int warps, int stages, int stage_bytes, const DigitColumns& x) {
-        DigitShape shape{warps, stages, warps * stages * stage_bytes, x, x.columns + (x.group > 0 ? x.rows : 0)};
-        shape.partial_size = warps * shape.sum_columns * kSumPitch;
-        return shape;
+        const int columns = x.columns + (x.group > 0 ? x.rows : 0);
+        return {warps, stages, warps * stages * stage_bytes, x, columns, warps * columns * kSumPitch};
     }
     int bytes() const { return ring_bytes + x.bytes + 2 * partial_size * static_cast<int>(sizeof(float)); }
 };
