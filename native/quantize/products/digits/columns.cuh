@@ -4,7 +4,7 @@
 //
 //   x[k] = integer[k] * 2^(exponent - 156),   integer = sum over d of digit[d] * 256^(3 - d)
 //
-// Four digits cut off less than 2^-29 of the largest magnitude, three, which several rows of f16 and bf16 have, 2^-22.
+// What is cut off is below 2^-29 of the largest magnitude.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,21 @@
 
 namespace bk {
 
-inline int digits_of(int64_t rows, FloatDtype dtype) { return rows == 1 || dtype == FloatDtype::kF32 ? 4 : 3; }
+constexpr int kDigits = 4;
 
 // Where the digits of rows of x are in shared memory, a column of bytes each, and behind them the sums of groups of elements.
 struct DigitColumns {
     static constexpr int kMostRows = 8;
-    int rows, digits, columns, k;
+    int rows, k;
     int pitch;      // of columns, in bytes: 32 modulo 128, so that four columns are in different banks
     int group;      // elements of a sum, 16 or 32; 0 if there are none
     int sum_count;  // of a row
     int sums_at, bytes;
 
-    static DigitColumns of(int rows, int digits, int k, int group) {
-        DigitColumns x{};
-        x.rows = rows;
-        x.digits = digits;
-        x.columns = rows * digits;
-        x.k = k;
-        x.pitch = k + (160 - k % 128) % 128;
-        x.group = group;
-        x.sum_count = group > 0 ? k / group : 0;
-        x.sums_at = x.columns * x.pitch;
-        x.bytes = (x.sums_at + rows * x.sum_count * static_cast<int>(sizeof(float)) + 15) / 16 * 16;
-        return x;
+    static DigitColumns of(int rows, int k, int group) {
+        const int pitch = k + (160 - k % 128) % 128, sum_count = group > 0 ? k / group : 0, sums_at = rows * kDigits * pitch;
+        const int bytes = (sums_at + rows * sum_count * static_cast<int>(sizeof(float)) + 15) / 16 * 16;
+        return {rows, k, pitch, group, sum_count, sums_at, bytes};
     }
 };
 
@@ -63,14 +55,10 @@ struct RowScale {
 };
 
 // Signed digits of four integers, as four words of which byte i is of integer i; the highest first.
-BK_DEVICE void digits_of_four(const int32_t (&integer)[4], int digits, uint32_t (&word)[4]) {
-    int32_t rest[4];
+BK_DEVICE void digits_of_four(int32_t (&rest)[4], uint32_t (&word)[kDigits]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) rest[i] = digits == 4 ? integer[i] : (integer[i] + 128) >> 8;
-#pragma unroll
-    for (int d = 3; d >= 0; --d) {
+    for (int d = kDigits - 1; d >= 0; --d) {
         word[d] = 0;
-        if (d >= digits) continue;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const int32_t digit = d == 0 ? rest[i] : static_cast<int8_t>(rest[i]);
@@ -82,12 +70,11 @@ BK_DEVICE void digits_of_four(const int32_t (&integer)[4], int digits, uint32_t 
 
 // Stores the digits of rows of x and the sums of its groups. All threads of the block call it; it ends with a barrier.
 // Digits of elements 4 t to 4 t + 3 and 4 t + 16 to 4 t + 19 of 32 are adjacent, as a lane of the mma has them.
-BK_DEVICE void store_digits(uint8_t* shared, RowScale* scales, const DigitColumns& of, const BlockProduct& p, int64_t first_row,
-                            bool is_vector) {
+BK_DEVICE void store_digits(uint8_t* shared, RowScale* scales, const DigitColumns& of, const BlockProduct& p, bool is_vector) {
     const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
     if (thread < of.rows) scales[thread].exponent = 1;
     __syncthreads();
-    const auto row_of = [&](int i) { return static_cast<const char*>(p.x) + (first_row + i) * p.x_row * bytes_of(p.dtype); };
+    const auto row_of = [&](int i) { return static_cast<const char*>(p.x) + i * p.x_row * bytes_of(p.dtype); };
     for (int i = 0; i < of.rows; ++i) {
         int largest = 1;
         for (int k = 4 * thread; k < of.k; k += 4 * threads) {
@@ -115,13 +102,12 @@ BK_DEVICE void store_digits(uint8_t* shared, RowScale* scales, const DigitColumn
                 integer[e] = scale.is_finite() ? scale.integer(x[e]) : 0;
                 sum += static_cast<float>(integer[e]);
             }
-            uint32_t word[4];
-            digits_of_four(integer, of.digits, word);
+            uint32_t word[kDigits];
+            digits_of_four(integer, word);
             const int at = k / 32 * 32 + k % 16 * 2 + k % 32 / 16 * 4;
 #pragma unroll
-            for (int d = 0; d < 4; ++d)
-                if (is_there && d < of.digits)
-                    *reinterpret_cast<uint32_t*>(shared + (i * of.digits + d) * of.pitch + at) = word[d];
+            for (int d = 0; d < kDigits; ++d)
+                if (is_there) *reinterpret_cast<uint32_t*>(shared + (i * kDigits + d) * of.pitch + at) = word[d];
             if (of.group > 0) {
                 for (int distance = 1; distance < of.group / 4; distance *= 2) sum += __shfl_xor_sync(~0u, sum, distance);
                 if (is_there && k % of.group == 0) sums[k / of.group] = sum * 0x1p-24f;

@@ -3,9 +3,9 @@
 // are the rows of an mma of 8-bit integers, digits of x its columns (columns.cuh). Sums over a group of codes are exact, and
 // are scaled and added in f32.
 //
-// A block stays on its SM and takes every gridDim.x-th tile of 16 rows of weights. Its warps split K in slices, each with a
-// ring of cp.async stages that continues from tile to tile, so that loads are in flight while sums are added. Partial sums of
-// the warps are added in order.
+// A block stays on its SM and has every gridDim.x-th tile of 16 rows of weights, whose slices of K its warps take in turn, each
+// with a ring of cp.async stages that continues from tile to tile. Warps meet when a batch of tiles is done: then their partial
+// sums are added in order.
 #pragma once
 
 #include <algorithm>
@@ -20,101 +20,113 @@
 namespace bk {
 
 constexpr int kDigitWarps = 16, kStaticBytesOfDigits = 1024;
+constexpr int kMostBatch = 16;  // tiles of one row of x
 
-// How a launch divides its shared memory: the rings of the warps, the digits of x, and partial sums, twice.
+// How a launch divides its shared memory: the rings of the warps, the digits of x, and the partial sums of a batch.
 struct DigitShape {
-    static constexpr int kSumPitch = 20;  // of 16 rows of a column of partial sums: columns are in different banks
     int warps, stages, ring_bytes;
     DigitColumns x;
-    int sum_columns;   // of a warp: those of digits, and one of offsets for each row of x
-    int partial_size;  // of all warps
+    int batch;  // tiles
 
-    static DigitShape of(int warps, int stages, int stage_bytes, const DigitColumns& x) {
-        const int columns = x.columns + (x.group > 0 ? x.rows : 0);
-        return {warps, stages, warps * stages * stage_bytes, x, columns, warps * columns * kSumPitch};
-    }
-    int bytes() const { return ring_bytes + x.bytes + 2 * partial_size * static_cast<int>(sizeof(float)); }
+    BK_HD int sums_of_tile() const { return 16 * warps * x.rows; }
+    int bytes() const { return ring_bytes + x.bytes + batch * sums_of_tile() * static_cast<int>(sizeof(float)); }
 };
 
-// A warp's slices of K of the block's tiles, on their way through its ring of stages.
+// The place of a warp among the slices of the block's tiles: those of a batch are numbered through, and warp w has w, w + warps
+// and so on.
+struct SliceWalk {
+    int64_t tile = 0;                   // the first of the batch
+    int own = 0, slice = 0, count = 0;  // the tile of the batch, its slice, and the tiles of the batch
+
+    // The batch that begins with tile `first`.
+    BK_DEVICE void enter(int64_t first, int64_t tiles, int batch, int warp, int slices) {
+        tile = first;
+        const int64_t left = first < tiles ? (tiles - first + gridDim.x - 1) / gridDim.x : 0;
+        count = left < batch ? static_cast<int>(left) : batch;
+        own = warp / slices;
+        slice = warp % slices;
+    }
+    BK_DEVICE bool is_done() const { return own >= count; }
+    BK_DEVICE int64_t own_tile() const { return tile + own * int64_t{gridDim.x}; }
+    BK_DEVICE void step(int warps, int slices) {
+        slice += warps;
+        while (slice >= slices) {
+            slice -= slices;
+            ++own;
+        }
+    }
+};
+
+// A warp's slices on their way through its ring of stages.
 template <class Format>
 struct TileRing {
     using Stage = WeightStage<Format, 1>;
-    static constexpr int kEach = ceil_div(16 * Stage::kVectors, 32);  // vectors of a lane
-    static_assert(Stage::kBytes % 2 == 0, "eight slices are whole vectors, so that rows keep their address modulo 16");
+    static constexpr int kCount = 16 * Stage::kVectors, kEach = (kCount + 31) / 32;  // vectors of a slice, and of a lane
 
     const uint8_t *weights, *end;
     uint8_t* stages;
-    int64_t row_bytes, tiles, tile;
-    int slices, slice, warps, stage_count, filled = 0, taken = 0;
+    int64_t row_bytes, tiles;
+    int slices, warp, warps, stage_count, batch, filled = 0, taken = 0;
+    SliceWalk walk;
     int from[kEach], to[kEach];  // the lane's vectors, in bytes from the tile's slice and from the stage
-    int own[2];                  // where rows g and g + 8 begin in a stage
 
-    BK_DEVICE TileRing(const BlockProduct& p, uint8_t* ring, int warp_count, int stages_of_ring)
-        : weights(p.weights), stages(ring), warps(warp_count), stage_count(stages_of_ring) {
-        const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    BK_DEVICE TileRing(const BlockProduct& p, uint8_t* ring, const DigitShape& shape)
+        : weights(p.weights), warps(shape.warps), stage_count(shape.stages), batch(shape.batch) {
+        const int lane = static_cast<int>(threadIdx.x % 32);
+        warp = static_cast<int>(threadIdx.x / 32);
         row_bytes = p.k / Format::kBlock * Format::kBytes;
         end = weights + p.n * row_bytes;
         tiles = (p.n + 15) / 16;
         slices = static_cast<int>((p.k + Stage::kK - 1) / Stage::kK);
-        stages += warp * stage_count * Stage::kSize;
-        tile = blockIdx.x;
-        slice = warp;
+        stages = ring + warp * stage_count * Stage::kSize;
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
             const int v = lane + 32 * i, r = v / Stage::kVectors, at = v % Stage::kVectors * 16;
-            from[i] = static_cast<int>(r * row_bytes) + at - skipped(r);
+            from[i] = static_cast<int>(r * row_bytes) + at;
             to[i] = r * Stage::kPitch + at;
         }
-        for (int half = 0; half < 2; ++half) {
-            const int r = lane / 4 + 8 * half;
-            own[half] = r * Stage::kPitch + skipped(r);
-        }
+        walk.enter(blockIdx.x, tiles, batch, warp, slices);
         for (int s = 0; s < stage_count - 1; ++s) fill();
     }
 
-    // Bytes from the vector that has the first byte of a row's slice to that byte: of every slice of the warp.
-    BK_DEVICE int skipped(int r) const {
-        const uint8_t* const first = weights + r * row_bytes + static_cast<int>(threadIdx.x) / 32 * Stage::kBytes;
-        return static_cast<int>(reinterpret_cast<uintptr_t>(first) % 16);
+    BK_DEVICE static const uint8_t* aligned(const uint8_t* from) {
+        return reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(from) & ~uintptr_t{15});
     }
 
     // Copies what there is of a slice of a tile at an end of the weights.
     BK_DEVICE void fill_edge(uint8_t* stage, const uint8_t* first) const {
 #pragma unroll 1
-        for (int v = static_cast<int>(threadIdx.x) % 32; v < 16 * Stage::kVectors; v += 32) {
+        for (int v = static_cast<int>(threadIdx.x % 32); v < kCount; v += 32) {
             const int r = v / Stage::kVectors, at = v % Stage::kVectors * 16;
-            copy_vector(stage + r * Stage::kPitch + at, first + r * row_bytes + at - skipped(r), weights, end);
+            copy_vector(stage + r * Stage::kPitch + at, aligned(first + r * row_bytes + at), weights, end);
         }
     }
 
     // Issues the loads of the next slice.
     BK_DEVICE void fill() {
-        if (slice < slices && tile < tiles) {
+        if (!walk.is_done()) {
+            const int64_t tile = walk.own_tile();
             const uint8_t* const tile_bytes = weights + tile * 16 * row_bytes;
-            const uint8_t* const first = tile_bytes + slice * Stage::kBytes;
+            const uint8_t* const first = tile_bytes + walk.slice * Stage::kBytes;
             uint8_t* const stage = stages + filled * Stage::kSize;
-            constexpr int kCount = 16 * Stage::kVectors;
             if (tile > 0 && tile_bytes + 16 * row_bytes + kCount <= end) {
 #pragma unroll
                 for (int i = 0; i < kEach; ++i)
-                    if (kCount % 32 == 0 || i + 1 < kEach || static_cast<int>(threadIdx.x) % 32 + 32 * i < kCount)
-                        start_copy_16(stage + to[i], first + from[i], 16);
+                    if (kCount % 32 == 0 || i + 1 < kEach || static_cast<int>(threadIdx.x % 32) + 32 * i < kCount)
+                        start_copy_16(stage + to[i], aligned(first + from[i]), 16);
             } else {
                 fill_edge(stage, first);
             }
-            slice += warps;
-            if (slice >= slices) {
-                slice = static_cast<int>(threadIdx.x) / 32;
-                tile += gridDim.x;
-            }
             filled = filled + 1 == stage_count ? 0 : filled + 1;
+            walk.step(warps, slices);
+            if (walk.is_done()) walk.enter(walk.tile + int64_t{batch} * gridDim.x, tiles, batch, warp, slices);
         }
         end_copy_group();
     }
 
-    // Waits for the oldest stage and issues another; rows[half] is where the bytes of row lane / 4 + 8 half begin.
-    BK_DEVICE void advance(const uint8_t* (&rows)[2]) {
+    // Waits for the oldest stage, that of `slice` of `tile`, and issues another; rows[half] is where the bytes of row
+    // lane / 4 + 8 half begin.
+    BK_DEVICE void advance(int64_t tile, int slice, const uint8_t* (&rows)[2]) {
         if (stage_count == 4)
             wait_for_copies<2>();
         else if (stage_count == 3)
@@ -123,22 +135,52 @@ struct TileRing {
             wait_for_copies<0>();
         __syncwarp();  // all lanes' copies have arrived, and all have read the stage before
         fill();
-        for (int half = 0; half < 2; ++half) rows[half] = stages + taken * Stage::kSize + own[half];
+        const uint8_t* const first = weights + tile * 16 * row_bytes + slice * Stage::kBytes;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int r = static_cast<int>(threadIdx.x % 32) / 4 + 8 * half;
+            const uint32_t address = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(first)) +
+                                     static_cast<uint32_t>(r) * static_cast<uint32_t>(row_bytes);
+            rows[half] = stages + taken * Stage::kSize + r * Stage::kPitch + (address & 15u);
+        }
         taken = taken + 1 == stage_count ? 0 : taken + 1;
     }
 };
 
 // Sums of a lane: rows g and g + 8 of the tile and columns 2 t and 2 t + 1 of each eight digits; offsets times the sums of x
 // over the lane's groups.
-template <int kColumnBlocks, int kRows>
+template <int kColumnBlocks>
 struct DigitSums {
+    static constexpr int kRows = 8 * kColumnBlocks / kDigits;  // of x
     float total[kColumnBlocks][4] = {};
     float offsets[2][kRows] = {};
+
+    // Stores the sums of rows of x, 16 rows of weights each.
+    BK_DEVICE void store(float* partial, int rows) const {
+        const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+        const float digit = t % 2 == 0 ? 1.f : 0x1p-16f;
+#pragma unroll
+        for (int c = 0; c < kColumnBlocks; ++c)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                float sum = math::fma(total[c][2 * half + 1], 0x1p-8f, total[c][2 * half]) * digit;
+                sum += __shfl_xor_sync(~0u, sum, 1);
+                float offset[2];
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    offset[i] = offsets[half][2 * c + i];
+                    offset[i] += __shfl_xor_sync(~0u, offset[i], 1);
+                    offset[i] += __shfl_xor_sync(~0u, offset[i], 2);
+                }
+                const int row = 2 * c + static_cast<int>(t / 2);
+                if (t % 2 == 0 && row < rows) partial[row * 16 + g + 8 * half] = sum + offset[t / 2];
+            }
+    }
 };
 
 // Adds the products of a slice of `depth` K elements from k on. Codes behind them, whatever they are, have the scale 0.
-template <class Format, int kColumnBlocks, int kRows>
-BK_DEVICE void add_slice(DigitSums<kColumnBlocks, kRows>& sums, const uint8_t* const (&rows)[2], const DigitColumns& x,
+template <class Format, int kColumnBlocks>
+BK_DEVICE void add_slice(DigitSums<kColumnBlocks>& sums, const uint8_t* const (&rows)[2], const DigitColumns& x,
                          const uint8_t* shared, int k, int depth) {
     using Stage = WeightStage<Format, 1>;
     constexpr bool kIsWide = Format::kGroup >= 32, kIsWhole = Stage::kK == Format::kBlock;
@@ -149,7 +191,7 @@ BK_DEVICE void add_slice(DigitSums<kColumnBlocks, kRows>& sums, const uint8_t* c
     const uint8_t* column[kColumnBlocks];
 #pragma unroll
     for (int c = 0; c < kColumnBlocks; ++c)  // a column that is not there is the last, and not stored
-        column[c] = shared + min(static_cast<int>(8 * c + g), x.columns - 1) * x.pitch + k + 8 * t;
+        column[c] = shared + min(static_cast<int>(8 * c + g), kDigits * x.rows - 1) * x.pitch + k + 8 * t;
     const float* const of_slice = reinterpret_cast<const float*>(shared + x.sums_at) + k / Format::kGroup;
 #pragma unroll
     for (unsigned base = 0; base < Stage::kK; base += kScaledK) {
@@ -164,7 +206,7 @@ BK_DEVICE void add_slice(DigitSums<kColumnBlocks, kRows>& sums, const uint8_t* c
         }
         if constexpr (Format::kHasOffset) {
 #pragma unroll
-            for (int i = 0; i < kRows; ++i) {
+            for (int i = 0; i < DigitSums<kColumnBlocks>::kRows; ++i) {
                 if (i >= x.rows) break;
                 const float sum = of_slice[i * x.sum_count + own_k / Format::kGroup];
 #pragma unroll
@@ -213,32 +255,6 @@ BK_DEVICE void add_slice(DigitSums<kColumnBlocks, kRows>& sums, const uint8_t* c
     }
 }
 
-// Stores a warp's sums of a tile: columns of digits, then the offsets' of each row of x.
-template <int kColumnBlocks, int kRows>
-BK_DEVICE void store_partials(float* partial, const DigitSums<kColumnBlocks, kRows>& sums, const DigitShape& shape) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    float* const own = partial + warp * shape.sum_columns * DigitShape::kSumPitch;
-#pragma unroll
-    for (int c = 0; c < kColumnBlocks; ++c)
-#pragma unroll
-        for (int v = 0; v < 4; ++v) {
-            const int column = 8 * c + 2 * t + v % 2;
-            if (column < shape.x.columns) own[column * DigitShape::kSumPitch + g + v / 2 * 8] = sums.total[c][v];
-        }
-    if (shape.x.group == 0) return;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-        if (i >= shape.x.rows) break;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float sum = sums.offsets[half][i];
-            sum += __shfl_xor_sync(~0u, sum, 1);
-            sum += __shfl_xor_sync(~0u, sum, 2);
-            if (t == 0) own[(shape.x.columns + i) * DigitShape::kSumPitch + g + half * 8] = sum;
-        }
-    }
-}
-
 // Element j of the product of a row of x that is not finite: its terms one after another.
 template <class Format>
 BK_DEVICE_COLD float plain_dot(const BlockProduct& p, int64_t row, int64_t j) {
@@ -253,27 +269,22 @@ BK_DEVICE_COLD float plain_dot(const BlockProduct& p, int64_t row, int64_t j) {
     return sum;
 }
 
-// Adds the partial sums of a tile in the order of warps and digits, and stores the results.
+// Adds the partial sums of a batch in the order of the warps, and stores the results.
 template <class Format>
-BK_DEVICE void store_tile(const float* partial, const RowScale* scales, const DigitShape& shape, const BlockProduct& p,
-                          int64_t first_row, int64_t first_of_x) {
-    const int pitch = shape.sum_columns * DigitShape::kSumPitch;
-    for (int index = static_cast<int>(threadIdx.x); index < 16 * shape.x.rows; index += static_cast<int>(blockDim.x)) {
-        const int i = index / 16, r = index % 16;
-        const int64_t j = first_row + r, row = first_of_x + i;
+BK_DEVICE void store_batch(const float* partials, const RowScale* scales, const DigitShape& shape, const BlockProduct& p,
+                           const SliceWalk& walk) {
+    const int of_tile = 16 * shape.x.rows;
+    for (int index = static_cast<int>(threadIdx.x); index < walk.count * of_tile; index += static_cast<int>(blockDim.x)) {
+        const int own = index / of_tile, at = index % of_tile, i = at / 16;
+        const int64_t j = (walk.tile + own * int64_t{gridDim.x}) * 16 + at % 16;
         if (j >= p.n) continue;
-        const auto column_sum = [&](int column) {
-            const float* const of_column = partial + column * DigitShape::kSumPitch + r;
-            float sum = of_column[0];
-            for (int w = 1; w < shape.warps; ++w) sum += of_column[w * pitch];
-            return sum;
-        };
+        const float* const partial = partials + own * shape.sums_of_tile() + at;
         float value = 0;
-        for (int d = shape.x.digits - 1; d >= 0; --d) value = value * 0x1p-8f + column_sum(i * shape.x.digits + d);
-        if (shape.x.group > 0) value += column_sum(shape.x.columns + i);
-        value = scales[i].is_finite() ? scales[i].value(value) : plain_dot<Format>(p, row, j);
+#pragma unroll 8
+        for (int w = 0; w < shape.warps; ++w) value += partial[w * of_tile];
+        value = scales[i].is_finite() ? scales[i].value(value) : plain_dot<Format>(p, i, j);
         if (p.bias != nullptr) value += load_float(p.bias, j, p.dtype);
-        store_float(p.y, row * p.y_row + j, p.dtype, value);
+        store_float(p.y, i * p.y_row + j, p.dtype, value);
     }
 }
 
@@ -281,28 +292,37 @@ template <class Format, int kColumnBlocks>
 __global__ void __launch_bounds__(32 * kDigitWarps, 1)
     digit_product_kernel(const __grid_constant__ BlockProduct p, const __grid_constant__ DigitShape shape, bool is_vector) {
     using Stage = WeightStage<Format, 1>;
-    constexpr int kRows = kColumnBlocks == 1 ? 2 : DigitColumns::kMostRows;
     BK_LAUNCH_SHARED(uint4, shared_words);
     __shared__ RowScale scales[DigitColumns::kMostRows];
     uint8_t* const ring_bytes = reinterpret_cast<uint8_t*>(shared_words);
     uint8_t* const digits = ring_bytes + shape.ring_bytes;
     float* const partials = reinterpret_cast<float*>(digits + shape.x.bytes);
-    TileRing<Format> ring(p, ring_bytes, shape.warps, shape.stages);
-    store_digits(digits, scales, shape.x, p, 0, is_vector);
-    int odd = 0;
-    for (int64_t tile = blockIdx.x; tile < ring.tiles; tile += gridDim.x) {
-        DigitSums<kColumnBlocks, kRows> sums;
-#pragma unroll 1
-        for (int k = static_cast<int>(threadIdx.x) / 32 * Stage::kK; k < shape.x.k; k += shape.warps * Stage::kK) {
-            const uint8_t* rows[2];
-            ring.advance(rows);
-            add_slice<Format>(sums, rows, shape.x, digits, k, shape.x.k - k);
+    TileRing<Format> ring(p, ring_bytes, shape);
+    store_digits(digits, scales, shape.x, p, is_vector);
+    const int of_tile = 16 * shape.x.rows, warp = static_cast<int>(threadIdx.x / 32);
+    SliceWalk walk;
+    for (walk.enter(blockIdx.x, ring.tiles, shape.batch, warp, ring.slices); walk.count > 0;
+         walk.enter(walk.tile + int64_t{shape.batch} * gridDim.x, ring.tiles, shape.batch, warp, ring.slices)) {
+        float* const own = partials + warp * of_tile;
+        if (ring.slices < shape.warps)  // some warp has no slice of a tile
+            for (int i = static_cast<int>(threadIdx.x % 32); i < walk.count * of_tile; i += 32)
+                own[i / of_tile * shape.sums_of_tile() + i % of_tile] = 0;
+        __syncwarp();
+        while (!walk.is_done()) {
+            DigitSums<kColumnBlocks> sums;
+            const int tile = walk.own;
+            do {
+                const uint8_t* rows[2];
+                ring.advance(walk.own_tile(), walk.slice, rows);
+                const int k = walk.slice * Stage::kK;
+                add_slice<Format>(sums, rows, shape.x, digits, k, shape.x.k - k);
+                walk.step(shape.warps, ring.slices);
+            } while (walk.own == tile);
+            sums.store(own + tile * shape.sums_of_tile(), shape.x.rows);
         }
-        float* const partial = partials + odd * shape.partial_size;
-        store_partials(partial, sums, shape);
-        __syncthreads();  // two buffers: the sums of the tile before have been read when these are written again
-        store_tile<Format>(partial, scales, shape, p, tile * 16, 0);
-        odd ^= 1;
+        __syncthreads();
+        store_batch<Format>(partials, scales, shape, p, walk);
+        __syncthreads();
     }
     wait_for_copies<0>();
 }
@@ -310,21 +330,26 @@ __global__ void __launch_bounds__(32 * kDigitWarps, 1)
 // The shape of a launch, whose `warps` are 0 if none fits this device's shared memory.
 template <class Format>
 DigitShape digit_shape(const BlockProduct& p) {
-    const DigitColumns x = DigitColumns::of(static_cast<int>(p.m), digits_of(p.m, p.dtype), static_cast<int>(p.k),
-                                            Format::kHasOffset ? Format::kGroup : 0);
+    using Stage = WeightStage<Format, 1>;
     constexpr int kChoices[][2] = {{16, 4}, {16, 3}, {8, 4}, {16, 2}, {8, 2}};  // warps and stages
+    const int64_t blocks = std::max<int64_t>(device_sms(), 1), tiles = ceil_div<int64_t>(p.n, 16);
+    DigitShape shape{};
+    shape.x = DigitColumns::of(static_cast<int>(p.m), static_cast<int>(p.k), Format::kHasOffset ? Format::kGroup : 0);
+    shape.batch = static_cast<int>(std::min<int64_t>(ceil_div(tiles, blocks), std::max<int64_t>(kMostBatch / p.m, 1)));
     for (const auto& choice : kChoices) {
-        const DigitShape shape = DigitShape::of(choice[0], choice[1], WeightStage<Format, 1>::kSize, x);
+        shape.warps = choice[0];
+        shape.stages = choice[1];
+        shape.ring_bytes = shape.warps * shape.stages * Stage::kSize;
         if (has_shared(shape.bytes() + kStaticBytesOfDigits)) return shape;
     }
-    return {};
+    shape.warps = 0;
+    return shape;
 }
 
 // Whether digits of x multiply: few rows that fit shared memory, of weights whose rows cp.async can copy.
 template <class Format>
 bool uses_digits(const BlockProduct& p) {
-    if (p.backend != 0 || p.dispatches.experts > 0 || p.m * digits_of(p.m, p.dtype) > 24 || p.k == 0 || p.k > 1 << 17)
-        return false;
+    if (p.backend != 0 || p.dispatches.experts > 0 || p.m > DigitColumns::kMostRows || p.k == 0 || p.k > 1 << 17) return false;
     if (reinterpret_cast<uintptr_t>(p.weights) % Format::kAlign != 0) return false;
     return digit_shape<Format>(p).warps > 0;
 }
@@ -336,8 +361,8 @@ Status digit_product(const Launch& launch, const BlockProduct& p) {
     const int64_t blocks = std::min(ceil_div<int64_t>(p.n, 16), std::max<int64_t>(device_sms(), 1));
     Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(32 * static_cast<unsigned>(shape.warps))};
     grid.shared = static_cast<unsigned>(shape.bytes());
-    if (shape.x.columns <= 8) return launch_kernel(launch, grid, digit_product_kernel<Format, 1>, p, shape, is_vector);
-    return launch_kernel(launch, grid, digit_product_kernel<Format, 3>, p, shape, is_vector);
+    if (p.m <= DigitSums<1>::kRows) return launch_kernel(launch, grid, digit_product_kernel<Format, 1>, p, shape, is_vector);
+    return launch_kernel(launch, grid, digit_product_kernel<Format, 4>, p, shape, is_vector);
 }
 
 }  // namespace bk
