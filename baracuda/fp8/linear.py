@@ -7,9 +7,7 @@
     blocks   1 x 128 of activations and gradients,        e4m3                   e4m3
              128 x 128 of weights (DeepSeek-V3, 2024)
 
-y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan. Operands
-of two formats, e5m2 gradients beside e4m3, have no such kernel: their codes are widened, which is exact, and multiplied
-as the dtype of x (f32 for f16).
+y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan.
 """
 
 from __future__ import annotations
@@ -121,12 +119,10 @@ class Linear:
 
     def _product(self, a: Codes, b: Codes, layout: DenseLayout, dtype: ElementKind, like: Any, out: Any = None) -> Any:
         one, other = (tensor(each.codes, "codes") for each in (a, b))
-        if one.dtype is not other.dtype:
-            return self._wide_product(a, b, layout, dtype, out)
         m, k = one.shape if layout.a_by_rows else reversed(one.shape)
         n = other.shape[1] if layout.b_by_rows else other.shape[0]
         scaling = ScalingKind.BLOCKS if self.recipe == "blocks" else ScalingKind.TENSOR
-        key = (m, n, k, layout, one.dtype, dtype)
+        key = (m, n, k, layout, one.dtype, other.dtype, dtype)
         if key not in self._plans:
             described = ScaledGemmDescriptor(m, n, k, layout, scaling, dtype, element=one.dtype)
             plan = ScaledGemmPlan.select(None, described, library=self.library)
@@ -136,14 +132,6 @@ class Linear:
             out = empty_like(like, (m, n), dtype)
         plan.run(None, workspace, plan.args_type(a=a.codes, b=b.codes, a_scale=a.scale, b_scale=b.scale, d=out))
         return out
-
-    def _wide_product(self, a: Codes, b: Codes, layout: DenseLayout, dtype: ElementKind, out: Any) -> Any:
-        wide = ElementKind.F32 if dtype is ElementKind.F16 else dtype
-        one, other = (functions.cast(each.codes, wide) for each in (a, b))
-        product = functions.matmul(one if layout.a_by_rows else one.T, other if layout.b_by_rows else other.T)
-        scale = functions.mul(reshaped(a.scale, (1,)), reshaped(b.scale, (1,)))
-        scaled = functions.mul(functions.cast(product, ElementKind.F32), scale)
-        return functions.cast(scaled, dtype, out=out)
 
 
 def _rows_of(x: Any) -> int:

@@ -14,7 +14,7 @@ from cases import CASES, Draw
 from cases.gemm.epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
 from cases.gemm.gemm import RowTraits, batched, product
 from cases.gemm.grouped import grouped
-from cases.gemm.scaled import scaled
+from cases.gemm.scaled import OF_B, scaled
 from harness import OPS, cuda_check
 
 UNSUPPORTED = 3
@@ -187,7 +187,17 @@ def large_scaled(op, scaling, beta, extents, layout=1):
     m, n, k = extents
     gap = 16 + -k % 16
     draw = Draw(OPS[op][1], f"{op} {scaling}")
-    made = scaled(draw, m, n, k, layout=layout, scaling=scaling, gaps=(gap, gap + 16, 8), coeffs=(0.75, beta))
+    made = scaled(
+        draw,
+        m,
+        n,
+        k,
+        layout=layout,
+        scaling=scaling,
+        gaps=(gap, gap + 16, 8),
+        coeffs=(0.75, beta),
+        **OF_B.get(OPS[op][0].name, {}),
+    )
     return made, truncated(op)
 
 
