@@ -34,6 +34,7 @@ def losses(comm, layout, changes):
     mesh = Mesh(comm, Layout(**layout))
     made = trainer(comm.library, mesh, **changes)
     found = small.run(made, STEPS)
+    np.testing.assert_allclose(made.losses_from(0), found, rtol=1e-6)
     digest = {name: x.tobytes() for name, x in ((name, made.p.ranks.sharded.read(name)) for name in made.p.values)}
     return found, digest
 

@@ -192,7 +192,7 @@ def of_rank(options: argparse.Namespace) -> None:
 
 
 def run(arguments: list[str], count: int, backend: str) -> Any:
-    """What `count` ranks measure."""
+    """The results of `count` ranks."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "found.json")
         command = [sys.executable, "-m", "tools.bench.scaling", *arguments, "--of-rank", str(path)]
