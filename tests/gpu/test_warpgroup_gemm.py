@@ -236,9 +236,11 @@ def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
 
 
 @pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
+@pytest.mark.parametrize("scaling", [0, 1, 2], ids=["matrices", "rows", "blocks"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "f16" in op])
-def test_scaled_transposed(library, op, layout):
-    right_on_two_streams(library, op, *large_scaled(op, 2, -1.5, EXTENTS["narrow"], layout), "full")
+def test_scaled_transposed(library, op, scaling, layout):
+    """Copies along k, which cuBLASLt multiplies unless scales are by blocks."""
+    right_on_two_streams(library, op, *large_scaled(op, scaling, -1.5, (1040, 1200, 528), layout), "full")
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
