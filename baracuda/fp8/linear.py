@@ -69,7 +69,8 @@ class Linear:
                 name: Fp8Recipe(fmt, history_len, margin=margin, library=self.library, comm=comm)
                 for name, fmt in formats.items()
             }
-        self._plans: dict[Any, tuple[ScaledGemmPlan, Any]] = {}
+        self._plans: dict[Any, ScaledGemmPlan] = {}
+        self._workspaces: dict[Any, Any] = {}
 
     def forward(self, x: Any, weight: Any, bias: Any = None, *, out: Any = None) -> tuple[Any, Saved]:
         """x (..., in) times weight (out, in) transposed, plus the bias."""
@@ -125,13 +126,22 @@ class Linear:
         key = (m, n, k, layout, one.dtype, other.dtype, dtype)
         if key not in self._plans:
             described = ScaledGemmDescriptor(m, n, k, layout, scaling, dtype, element=one.dtype)
-            plan = ScaledGemmPlan.select(None, described, library=self.library)
-            self._plans[key] = plan, memory.workspace(plan)
-        plan, workspace = self._plans[key]
+            self._plans[key] = ScaledGemmPlan.select(None, described, library=self.library)
+        plan = self._plans[key]
         if out is None:
             out = empty_like(like, (m, n), dtype)
-        plan.run(None, workspace, plan.args_type(a=a.codes, b=b.codes, a_scale=a.scale, b_scale=b.scale, d=out))
+        args = plan.args_type(a=a.codes, b=b.codes, a_scale=a.scale, b_scale=b.scale, d=out)
+        plan.run(None, self._workspace(key, plan), args)
         return out
+
+    def _workspace(self, key: Any, plan: ScaledGemmPlan) -> Any:
+        """The shared one, as within graphs, where copies of operands would need gigabytes for all layers."""
+        shared = memory.shared_workspace()
+        if shared is not None and plan.workspace_size:
+            return shared.take(plan.workspace_size, self.library)
+        if key not in self._workspaces:
+            self._workspaces[key] = memory.workspace(plan)
+        return self._workspaces[key]
 
 
 def _rows_of(x: Any) -> int:
