@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import gc
 import itertools
 import json
 import os
@@ -114,6 +115,7 @@ class Rank:
                 alone.run_step()
             compute = self.seconds(alone.run_step, self.options.steps)
             del alone
+            gc.collect()  # a trainer and its graph refer to one another
         trainer = self.trainer(text, self.schedule, self.mesh)
         row = self.row("baracuda", trainer.run_step, trainer.loss, self.comm.wait)
         if self.library.backend == "cuda":
@@ -151,6 +153,8 @@ class Rank:
 
         from tools.bench.training import Peer
 
+        gc.collect()
+        torch.cuda.empty_cache()
         torch.cuda.set_device(self.comm.local_rank)
         if self.count > 1 and not torch.distributed.is_initialized():
             where = os.environ["BARACUDA_RENDEZVOUS"] + ".torch"
