@@ -139,8 +139,8 @@ def gemm(e, f):
 
 @bound
 def gemm_of_rounded(e, f):
-    """Products with weights that were rounded to the storage dtype first, `divided` being the sum of the magnitudes that a
-    weight may multiply: those below the normal numbers are rounded to multiples of the least one."""
+    """Products with weights that were rounded to the storage dtype first, `divided` being the sum of the magnitudes
+    that weights multiply: a weight below the normal numbers is rounded to a multiple of the least one."""
     return gemm(e, f) + f.s * e.magnitude + f.tiny_s * e.divided
 
 

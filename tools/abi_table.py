@@ -55,8 +55,8 @@ template       class of any other op, whose members are the parameters (core/abi
                strided form has the suffix "Strided"
 include        headers, relative to native/, that define functor or class. Regular ops with the same last header share
                a translation unit
-units          "T": a translation unit per width of T, if one would take too long to compile; "T of table", or "of table"
-               where that has one unit: the units of another table of the family, whose kernels the row calls
+units          "T": a translation unit per width of T, if one would take too long to compile; "T of table",
+               or "of table" if that has one unit: the units of another table of the family, whose kernels the row calls
 
 Guarantees:
 

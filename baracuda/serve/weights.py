@@ -39,7 +39,7 @@ class FloatMatrix:
 
 
 class QuantizedMatrix:
-    """A matrix as the blocks of its file, which products decode on the way, or for many rows of x into the workspace."""
+    """A matrix as the blocks of its file, which products decode on the way, for many rows of x into the workspace."""
 
     def __init__(self, blocks: Array, form: bk.GgufBlockFormat, library: bk.Library) -> None:
         self._blocks, self._form = bk.upload(blocks, bk.u8, library=library), form

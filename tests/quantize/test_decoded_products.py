@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of many rows with quantised weights, which are decoded into the workspace: what chooses this, and what does not."""
+"""Products of many rows with quantised weights, which are decoded into the workspace: when, and with which results."""
 
 import numpy as np
 import pytest

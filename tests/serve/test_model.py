@@ -79,8 +79,7 @@ def test_decoding_by_a_graph(tiny, make_model, prompt):
 
 
 def test_many_rows_of_decoded_matrices(tiny, make_model, prompt):
-    """Products of prompts decode their matrices, on the CPU those of more than 32 rows; the last rows are few, and multiply
-    codes."""
+    """Prompts multiply decoded matrices, on the CPU those of more than 32 rows; the last step multiplies codes."""
     path, metadata, values = tiny
     model, tokens = make_model(path), prompt(40)
     for start, end in ((0, 37), (37, 40)):

@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// What kernels that multiply by codes take on an H200: picoseconds a weight of a pass over the weights, for its first row of x
+// Kernels that multiply by codes take these picoseconds a weight for a pass on an H200, for its first row of x
 // and for each further one.
 struct CodedPasses {
     int64_t rows;  // of x in a pass

@@ -29,9 +29,9 @@ Status multiply_decoded(const Launch& launch, const DecodedProduct& p, const T* 
     return matmul(launch, Matmul<T>{p.m, p.n, p.k, 1, x, weights, {p.k, 1, 0}, {1, p.k, 0}, epilogue});
 }
 
-#define BK_INSTANTIATE(T)                                                                                              \
-    template bool prefers_decoding<T>(const DecodedProduct&);                                                          \
-    template size_t decoded_gemm_workspace<T>(const DecodedProduct&);                                                  \
+#define BK_INSTANTIATE(T)                                             \
+    template bool prefers_decoding<T>(const DecodedProduct&);         \
+    template size_t decoded_gemm_workspace<T>(const DecodedProduct&); \
     template Status multiply_decoded(const Launch&, const DecodedProduct&, const T*, const T*, const T*, T*, bool*);
 BK_INSTANTIATE(float)
 BK_INSTANTIATE(f16)

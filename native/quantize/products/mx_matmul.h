@@ -48,9 +48,7 @@ struct MxMatmul {
         return Status::kOk;
     }
     // A pass has eight rows.
-    DecodedProduct decoded() const {
-        return {m, n, k, n * code_bytes() + scale_map().count(), backend, {8, 1.1, 0.29}};
-    }
+    DecodedProduct decoded() const { return {m, n, k, n * code_bytes() + scale_map().count(), backend, {8, 1.1, 0.29}}; }
     size_t workspace_size() const { return DecodedWorkspace<T>(decoded(), nullptr).bytes; }
     Status run(const T* x, const uint8_t* codes, const uint8_t* scales, const float* tensor_scale, const T* bias, T* y,
                const Launch& launch) const {

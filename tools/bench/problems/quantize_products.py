@@ -91,8 +91,9 @@ def mx_matmul(name, m, n, k, bounds=()):
 
     return Bench(
         name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
-        bounds=bounds, scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
-        workspace=m > 1, arrays={
+        scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
+        bounds=bounds, workspace=m > 1,
+        arrays={
             "x": Operand((m, k), "normal"), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
             "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
             "y": Operand((m, n)),
