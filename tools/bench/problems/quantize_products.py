@@ -13,6 +13,8 @@ MX = {"mxfp4": 0, "mxfp6_e2m3": 1, "mxfp8_e4m3": 3, "nvfp4": 6}
 SIZES = {"cuda": (4096, 14336), "cpu": (1024, 4096)}  # rows and columns of weights
 
 
+LEAST = {"cuda": 65, "cpu": 33}  # rows of bf16 from which weights are decoded into a workspace
+LEAST_MX = {"cuda": 8, "cpu": 33}
 MOST_CHECKED = 64  # rows of x
 
 
@@ -67,17 +69,17 @@ def scalars_n(t):
     return next(t[name] for name in ("w", "codes", "x") if name in t).shape[0]
 
 
-def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
+def matmul(name, m, n, k, bounds=(), dtypes=("bf16",), least=LEAST["cuda"]):
     chosen = FORMATS[name]
     return Bench(
         name=f"quantized_matmul {name} m={m}", row="quantized_matmul_{T}", dtypes=dtypes, bounds=bounds,
         check=check(chosen, "w", "x", "y"), scalars={"format": chosen.id, "backend": 0, "k": k}, torch=(torch_bf16,),
-        flops=2 * m * n * k if m > 16 else 0, workspace=m > 1,
+        flops=2 * m * n * k if m > 16 else 0, workspace=m >= least,
         arrays={"x": Operand((m, k), "normal"), "w": weights(chosen, n, k), "y": Operand((m, n))},
     )  # fmt: skip
 
 
-def mx_matmul(name, m, n, k, bounds=()):
+def mx_matmul(name, m, n, k, bounds=(), least=LEAST_MX["cuda"]):
     form = MX[name]
     block, bits = low_floats.MX[form][1], low_floats.mx_bits(form)
 
@@ -92,7 +94,7 @@ def mx_matmul(name, m, n, k, bounds=()):
     return Bench(
         name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
         scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
-        bounds=bounds, workspace=m > 1,
+        bounds=bounds, workspace=m >= least,
         arrays={
             "x": Operand((m, k), "normal"), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
             "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
@@ -130,17 +132,18 @@ def benches(backend):
     fast = (Bound("copy", 0.85),) if backend == "cuda" else ()
     for name in NAMES:
         yield matmul(name, 1, n, k, fast)
+    own, of_mx = {"least": LEAST[backend]}, {"least": LEAST_MX[backend]}
     for m in (8, 32):
-        yield matmul("q4_K", m, n, k)
+        yield matmul("q4_K", m, n, k, **own)
     dense = dict.fromkeys((512, 4096), (Bound("peer", 0.7),)) if backend == "cuda" else {512: ()}
     for m, bounds in dense.items():
-        yield matmul("q4_K", m, n, k, bounds)
+        yield matmul("q4_K", m, n, k, bounds, **own)
     for name in MX:
         for m in (1, 8):
-            yield mx_matmul(name, m, n, k)
-        yield mx_matmul(name, 512, n, k, dense[512])
+            yield mx_matmul(name, m, n, k, **of_mx)
+        yield mx_matmul(name, 512, n, k, dense[512], **of_mx)
     if backend == "cuda":
-        yield mx_matmul("mxfp4", 4096, n, k, dense[4096])
+        yield mx_matmul("mxfp4", 4096, n, k, dense[4096], **of_mx)
     yield vector("q4_K", n, k, "mmvq_{F}", ("f32",), fast)
     yield vector("q8_0", n, k, "mmvq_{F}_{T}", ("bf16",), fast)
     strided = {"w_start_byte_offset": 0, "stride_y": 1}
@@ -152,9 +155,11 @@ def benches(backend):
 
 def sweeps(backend):
     n, k = SIZES[backend]
-    most = 12 if backend == "cuda" else 8
-    yield Sweep(name="quantized_matmul q4_K", axis="m", points={2**e: matmul("q4_K", 2**e, n, k) for e in range(most)})
-    yield Sweep(name="mx_matmul mxfp4", axis="m", points={2**e: mx_matmul("mxfp4", 2**e, n, k) for e in range(most)})
+    rows_of_x, own, of_mx = [2**e for e in range(12 if backend == "cuda" else 8)], LEAST[backend], LEAST_MX[backend]
+    points = {m: matmul("q4_K", m, n, k, least=own) for m in rows_of_x}
+    yield Sweep(name="quantized_matmul q4_K", axis="m", points=points)
+    points = {m: mx_matmul("mxfp4", m, n, k, least=of_mx) for m in rows_of_x}
+    yield Sweep(name="mx_matmul mxfp4", axis="m", points=points)
     yield Sweep(
         name="quantized_matmul q8_0", axis="k", points={2**e: matmul("q8_0", 1, n, 2**e) for e in range(6, 15, 2)}
     )
