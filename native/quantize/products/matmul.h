@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "quantize/blocks/dequantize.h"
-#include "quantize/products/decoded_product.h"
+#include "quantize/decoded/decoded_product.h"
 #include "quantize/products/formats.h"
 #include "quantize/products/mmvq.h"
 

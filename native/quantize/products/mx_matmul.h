@@ -7,9 +7,9 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/codec/mx.h"
+#include "quantize/decoded/decoded_product.h"
 #include "quantize/floats/mx.h"
 #include "quantize/products/block_product.h"
-#include "quantize/products/decoded_product.h"
 
 namespace bk {
 

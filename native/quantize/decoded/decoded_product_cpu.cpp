@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM of decoded weights on the CPU.
-#include "quantize/products/decoded_product.h"
+#include "quantize/decoded/decoded_product.h"
 
 #include "gemm/matmul.h"
 #include "gemm/matmul_cpu.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM of decoded weights on the GPU: cuBLASLt, wgmma, or tiles of 128 x 128 by mma.sync.
-#include "quantize/products/decoded_product.h"
+#include "quantize/decoded/decoded_product.h"
 
 #include "gemm/choice_cuda.cuh"
 
