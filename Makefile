@@ -232,9 +232,10 @@ UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
 # A partial library has the hand-written units of core/ and of its families.
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
 IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
-# Convolution with one tap is a product of gemm's wgmma kernels.
-CONV_CU := $(if $(filter conv conv.%,$(FAMILIES)),$(filter native/gemm/sm90/matmul_%,$(ARCH_USED)))
-NATIVE_CU := $(sort $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)) $(CONV_CU))
+# Convolution with one tap and decoded weights are products of gemm's wgmma kernels; cuBLASLt multiplies decoded weights, too.
+GEMM_CU := $(if $(filter conv conv.% quantize quantize.%,$(FAMILIES)),$(filter native/gemm/sm90/matmul_%,$(ARCH_USED))) \
+           $(if $(filter quantize quantize.%,$(FAMILIES)),native/gemm/cublaslt/cublaslt.cu)
+NATIVE_CU := $(sort $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED)) $(GEMM_CU))
 # Attention multiplies with the CPU microkernels of gemm; convolution, experts and quantised weights with its driver too.
 ATTENTION_CPU := $(if $(filter attention attention.%,$(FAMILIES)),$(wildcard native/gemm/cpu/microkernel*_cpu.cpp))
 GEMM_CPU := $(if $(filter conv conv.% moe moe.% quantize quantize.%,$(FAMILIES)),$(wildcard native/gemm/cpu/*_cpu.cpp))

@@ -138,6 +138,13 @@ def gemm(e, f):
 
 
 @bound
+def gemm_of_rounded(e, f):
+    """Products with weights that were rounded to the storage dtype first, `divided` being the sum of the magnitudes
+    that weights multiply: a weight below the normal numbers is rounded to a multiple of the least one."""
+    return gemm(e, f) + f.s * e.magnitude + f.tiny_s * e.divided
+
+
+@bound
 def truncated(e, f):
     """fp8 GEMM by warpgroups or cuBLASLt: on top of `gemm`, tensor cores align 32 products and the accumulator to
     the largest of them and truncate each at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of K = 128, whose

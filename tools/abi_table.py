@@ -55,8 +55,8 @@ template       class of any other op, whose members are the parameters (core/abi
                strided form has the suffix "Strided"
 include        headers, relative to native/, that define functor or class. Regular ops with the same last header share
                a translation unit
-units          "T": a translation unit per width of T, if one would take too long to compile; "T of table": the units
-               of another table of the family, whose kernels the row calls
+units          "T": a translation unit per width of T, if one would take too long to compile; "T of table",
+               or "of table" if that has one unit: the units of another table of the family, whose kernels the row calls
 
 Guarantees:
 
@@ -401,9 +401,9 @@ class Section:
             raise TableError("deterministic is yes, no or workspace")
         if section.get("batch_invariant", "yes") not in ("yes", "no", "preference"):
             raise TableError("batch_invariant is yes, no or preference")
-        units = re.fullmatch(r"T(?: of (\w+))?", section.get("units", "T"))
-        if not units or ("units" in section and "T" not in self.slots):
-            raise TableError("units is T, a slot of the row, or T of a table")
+        units = re.fullmatch(r"T|(?:T )?of (\w+)", section.get("units", "T"))
+        if not units or (section.get("units", "").startswith("T") and "T" not in self.slots):
+            raise TableError("units is T, a slot of the row, or T of a table, or of a table")
         self.unit_table = units[1] or path.stem
         if "workspace_bytes" in section and "workspace" not in section:
             raise TableError("workspace_bytes is of a row with a workspace")
@@ -496,7 +496,7 @@ class Section:
             family=self.family, table=self.path.stem,
             name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
-            functions=functions.docs, headers=functions.headers, by_width="units" in section,
+            functions=functions.docs, headers=functions.headers, by_width=section.get("units", "").startswith("T"),
             unit_table=self.unit_table, slots=self.slots,
             params=params, check_params=checked or params,
             mutable_checks=mutable,

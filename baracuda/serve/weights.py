@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -40,30 +38,14 @@ class FloatMatrix:
         bk.embedding(indices, self._values, out=out)
 
 
-MOST_CODED_ROWS = 32  # of x that a GPU multiplies by codes
-
-
 class QuantizedMatrix:
-    """A matrix as the blocks of its file: a product reads them once, and decodes them on the way. For many rows of x a
-    GPU decodes the matrix into memory that all matrices share, and multiplies by floats.
-    """
+    """A matrix as the blocks of its file, which products decode on the way, for many rows of x into the workspace."""
 
-    def __init__(
-        self, blocks: Array, form: bk.GgufBlockFormat, library: bk.Library, decoded: bk.SharedWorkspace
-    ) -> None:
+    def __init__(self, blocks: Array, form: bk.GgufBlockFormat, library: bk.Library) -> None:
         self._blocks, self._form = bk.upload(blocks, bk.u8, library=library), form
-        self._library, self._decoded = library, decoded
-        self.most_coded_rows = MOST_CODED_ROWS if library.backend == "cuda" else sys.maxsize
 
     def multiply(self, x: bk.TensorRef, out: bk.TensorRef, *, batch_invariant: bool) -> None:
-        if batch_invariant or x.shape[0] <= self.most_coded_rows:
-            bk.quantized_matmul(x, self._blocks, self._form, batch_invariant=batch_invariant, out=out)
-            return
-        shape = (out.shape[1], x.shape[1])
-        memory = self._decoded.take(math.prod(shape) * x.dtype.bits // 8, self._library)
-        values = bk.TensorRef(memory.ptr, shape, x.dtype, device=memory.device, owner=memory)
-        bk.dequantize_blocks(self._blocks, self._form, dtype=x.dtype, out=values)
-        bk.linear(x, values, out=out)
+        bk.quantized_matmul(x, self._blocks, self._form, batch_invariant=batch_invariant, out=out)
 
     def rows(self, indices: bk.TensorRef, out: bk.TensorRef) -> None:
         bk.take_blocks(self._blocks, indices, self._form, dtype=out.dtype, out=out)
@@ -79,7 +61,6 @@ class Weights:
         dequantizes: bool = False,
     ) -> None:  # fmt: skip
         self._tensors, self._library, self.dtype = tensors, library, dtype
-        self._decoded = bk.SharedWorkspace()
         self._keeps_blocks = not dequantizes and _multiplies_blocks(library)
 
     def __contains__(self, name: str) -> bool:
@@ -93,7 +74,7 @@ class Weights:
         if form is None or not self._keeps_blocks:
             values = _stacked([tensor.format.decode(tensor.data) for tensor in tensors])
             return FloatMatrix(values, self.dtype, self._library)
-        return QuantizedMatrix(_stacked([tensor.data for tensor in tensors]), form, self._library, self._decoded)
+        return QuantizedMatrix(_stacked([tensor.data for tensor in tensors]), form, self._library)
 
     def vector(self, name: str, extent: int) -> bk.TensorRef:
         tensor = self._tensor(name, (extent,))

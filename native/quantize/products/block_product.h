@@ -11,13 +11,15 @@
 
 namespace bk {
 
-// Backends of products with coded weights: 0 chooses, kInvariantBackend is gemm's, and those from kTileBackend on are tiles on
-// the GPU of 64 rows of weights by 64 of x, 128 by 128 and 128 by 256.
-constexpr int32_t kInvariantBackend = 5, kTileBackend = 6, kTiles = 3;
+// Backends of products with coded weights: 0 chooses, kInvariantBackend is gemm's, those from kTileBackend on are tiles on the
+// GPU of 64 rows of weights by 64 of x, 128 by 128 and 128 by 256, and kDecodedBackend decodes the weights first, if there is
+// the workspace for it.
+constexpr int32_t kInvariantBackend = 5, kTileBackend = 6, kTiles = 3, kDecodedBackend = kTileBackend + kTiles;
 
 inline Status require_product_backend(int32_t backend) {
-    if (backend == 0 || (backend >= kInvariantBackend && backend < kTileBackend + kTiles)) return Status::kOk;
-    return fail(Status::kInvalidProblem, "backend is %d, must be 0, 5 (batch-invariant) or 6 to 8 (tiles)", backend);
+    if (backend == 0 || (backend >= kInvariantBackend && backend <= kDecodedBackend)) return Status::kOk;
+    return fail(Status::kInvalidProblem, "backend is %d, must be 0, 5 (batch-invariant), 6 to 8 (tiles) or 9 (decoded)",
+                backend);
 }
 
 enum class FloatDtype : int32_t { kF32, kF16, kBf16 };
@@ -70,7 +72,7 @@ struct BlockProduct {
     int32_t format = -1;  // the GGML type id, if tiles may multiply
 
     bool is_invariant() const { return backend == kInvariantBackend; }
-    int tile() const { return backend - kTileBackend; }  // negative if none is named
+    int tile() const { return backend < kDecodedBackend ? backend - kTileBackend : -1; }  // negative if none is named
 };
 
 template <class Format>

@@ -7,6 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/codec/mx.h"
+#include "quantize/decoded/decoded_product.h"
 #include "quantize/floats/mx.h"
 #include "quantize/products/block_product.h"
 
@@ -46,8 +47,18 @@ struct MxMatmul {
                         static_cast<long long>(k), block);
         return Status::kOk;
     }
+    // A pass has eight rows.
+    DecodedProduct decoded() const { return {m, n, k, n * code_bytes() + scale_map().count(), backend, {8, 1.1, 0.29}}; }
+    size_t workspace_size() const { return DecodedWorkspace<T>(decoded(), nullptr).bytes; }
     Status run(const T* x, const uint8_t* codes, const uint8_t* scales, const float* tensor_scale, const T* bias, T* y,
                const Launch& launch) const {
+        bool is_done = false;
+        const auto decode = [&](T* weights) {
+            const floats::DequantizeMx<T> mx{static_cast<int32_t>(n), static_cast<int32_t>(k), mx_format, scale_layout};
+            return mx.run(codes, scales, tensor_scale, weights, launch);
+        };
+        BK_TRY(multiply_by_decoding(launch, decoded(), x, bias, y, decode, &is_done));
+        if (is_done) return Status::kOk;
         const BlockProduct product{m, n, k, codes, x, y, bias, k, 1, n, kFloatDtype<T>, {}, backend};
         return mx_product<T>(launch, {product, static_cast<codec::MxFormat>(mx_format), scale_map(), scales, tensor_scale});
     }

@@ -12,7 +12,7 @@ from .floats import choices, mx_shapes, scale_of
 
 E4M3, E5M2, NVFP4 = 3, 4, 6  # of low_floats.MX
 EXPONENTS = {2: 4, E4M3: 8, E5M2: 15}  # of elements that are larger than 8
-TILES = (6, 7, 8)  # backends
+TILES, DECODED = (6, 7, 8), 9  # backends
 
 
 def codes_of(draw, rows, k, form):
@@ -57,7 +57,8 @@ def reference(p):
     value, magnitude = x @ w.T, np.abs(x) @ np.abs(w.T)
     if "bias" not in p.null:
         value, magnitude = value + a["bias"].values, magnitude + np.abs(a["bias"].values)
-    return {"y": Expected(value, count=s["k"], magnitude=magnitude)}
+    sums = np.broadcast_to(np.abs(x).sum(1, keepdims=True), value.shape)
+    return {"y": Expected(value, s["k"], magnitude, sums)}
 
 
 def case():
@@ -74,19 +75,24 @@ def case():
         "invariant": lambda d: product(d, 21, 18, 96, 3, backend=5),
         "large": lambda d: product(d, 70, 130, 416, 0, layout=1),
         **{f"m{m}": lambda d, m=m: product(d, m, 35, 288, 0, bias=m % 2 == 0) for m in (1, 2, 8, 9, 17, 33)},
+        "decoded_rows": lambda d: product(d, 131, 136, 96, NVFP4, scale=0.25, bias=False, backend=DECODED),
+        "decoded_nan": lambda d: product(d, 9, 40, 96, 0, kind="nan", backend=DECODED),
+        "invariant_rows": lambda d: product(d, 40, 18, 96, 3, backend=5),
         **{f"tile{b}": lambda d, b=b: product(d, 70, 67, 224, 0, backend=b) for b in TILES},
     }  # fmt: skip
     for form in range(len(low_floats.MX)):
         problems[f"format{form}"] = lambda d, f=form: product(d, 4, 19, 160, f)
         problems[f"rows{form}"] = lambda d, f=form: product(d, 11, 9, 96, f, layout=1)
         problems[f"tile_of_format{form}"] = lambda d, f=form: product(d, 5, 70, 192, f, layout=f % 2, backend=6)
+        problems[f"decoded{form}"] = lambda d, f=form: product(d, 35, 67, 160, f, layout=f % 2, backend=DECODED)
     return Case(
-        row=row.name, problems=problems, reference=reference, tolerance={"y": "gemm"}, plain="plain", large="large",
+        row=row.name, problems=problems, reference=reference, tolerance={"y": "gemm_of_rounded"},
+        tolerance_without_workspace={"y": "gemm"}, plain="plain", large="large",
         bad=(
             *(Bad(f"negative_{e}", 2, rf"{e} is -1, must be >= 0", {e: -1}, can=2) for e in "mnk"),
             *choices("mx_format", 7), *choices("scale_layout", 2),
             Bad("part_of_a_block", 2, "k is 40, must be a multiple of 16, the format's block", {"k": 40}, can=2),
-            Bad("no_backend", 2, r"backend is 1, must be 0, 5 \(batch-invariant\) or 6 to 8", {"backend": 1}, can=2),
+            Bad("no_backend", 2, r"backend is 1, must be 0, 5 \(batch-invariant\), 6 to 8", {"backend": 1}, can=2),
             *nulls, *odd,
         ),
         idle=(Idle("no_rows", {"m": 0}), Idle("no_weights", {"n": 0})),

@@ -10,4 +10,5 @@
 #include "quantize/instances/gguf_ternary.cu"
 #include "quantize/instances/tiled_bf16.cu"
 #include "quantize/instances/tiled_f16.cu"
+#include "quantize/decoded/decoded_product.cu"
 #include "quantize/products/dense_batch.cu"

@@ -13,6 +13,11 @@ MX = {"mxfp4": 0, "mxfp6_e2m3": 1, "mxfp8_e4m3": 3, "nvfp4": 6}
 SIZES = {"cuda": (4096, 14336), "cpu": (1024, 4096)}  # rows and columns of weights
 
 
+LEAST = {"cuda": 65, "cpu": 33}  # rows of bf16 from which weights are decoded into a workspace
+LEAST_MX = {"cuda": 8, "cpu": 33}
+MOST_CHECKED = 64  # rows of x
+
+
 def ordinary(extents):
     """Bytes that are finite numbers wherever a format has floats: bit 6 of the upper byte of an f16 is clear."""
     return lambda rng: rng.integers(0, 64, extents, np.uint8)
@@ -33,18 +38,23 @@ def check(chosen, w, x, y, quantized=False):
             values = decoded(FORMATS["q8_1"], data).astype(np.float64)
         else:
             extents = problem.bench.arrays[x].shape
-            count = extents[0] if len(extents) > 1 else 1
+            count = min(extents[0], MOST_CHECKED) if len(extents) > 1 else 1
             values = rows(problem, x, np.arange(count)).reshape(count, -1) if len(extents) > 1 else None
             if values is None:
                 values = rows(problem, x, np.arange(extents[0])).reshape(1, -1)
         got = rows(problem, y, np.arange(values.shape[0])) if len(problem.bench.arrays[y].shape) > 1 else None
         if got is None:
             got = rows(problem, y, np.arange(n)).reshape(1, -1)
-        slack = 0.02 if quantized else 0.0  # stored sums are those before rounding
+        slack = 0.02 if quantized else slack_of(problem)  # stored sums are those before rounding
         magnitude = np.abs(values) @ np.abs(decoded_rows.T)
         return compare(problem, got[:, picked], values @ decoded_rows.T, magnitude * (1 + slack * 2**20))
 
     return inspect
+
+
+def slack_of(problem):
+    """2^-9 of the magnitude, in units of 4 * 2^-3, where weights are rounded to bf16 in the workspace."""
+    return 2.0**-8 if problem.workspace is not None else 0.0
 
 
 def torch_bf16(torch, t, scalars):
@@ -59,17 +69,17 @@ def scalars_n(t):
     return next(t[name] for name in ("w", "codes", "x") if name in t).shape[0]
 
 
-def matmul(name, m, n, k, bounds=(), dtypes=("bf16",)):
+def matmul(name, m, n, k, bounds=(), dtypes=("bf16",), least=LEAST["cuda"]):
     chosen = FORMATS[name]
     return Bench(
         name=f"quantized_matmul {name} m={m}", row="quantized_matmul_{T}", dtypes=dtypes, bounds=bounds,
         check=check(chosen, "w", "x", "y"), scalars={"format": chosen.id, "backend": 0, "k": k}, torch=(torch_bf16,),
-        flops=2 * m * n * k if m > 16 else 0,
+        flops=2 * m * n * k if m > 16 else 0, workspace=m >= least,
         arrays={"x": Operand((m, k), "normal"), "w": weights(chosen, n, k), "y": Operand((m, n))},
     )  # fmt: skip
 
 
-def mx_matmul(name, m, n, k):
+def mx_matmul(name, m, n, k, bounds=(), least=LEAST_MX["cuda"]):
     form = MX[name]
     block, bits = low_floats.MX[form][1], low_floats.mx_bits(form)
 
@@ -78,11 +88,13 @@ def mx_matmul(name, m, n, k):
         codes = low_floats.unpack(rows(problem, "codes", picked).astype(np.int64), bits)
         w = low_floats.dequantize_mx(codes, rows(problem, "scales", picked).astype(np.int64), form)
         x, got = (rows(problem, each, np.arange(count)).reshape(count, -1) for each in ("x", "y"))
-        return compare(problem, got[:, picked], x @ w.T, np.abs(x) @ np.abs(w.T))
+        magnitude = np.abs(x) @ np.abs(w.T) * (1 + slack_of(problem) * 2**20)
+        return compare(problem, got[:, picked], x @ w.T, magnitude)
 
     return Bench(
         name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
         scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
+        bounds=bounds, workspace=m >= least,
         arrays={
             "x": Operand((m, k), "normal"), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
             "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
@@ -120,11 +132,18 @@ def benches(backend):
     fast = (Bound("copy", 0.85),) if backend == "cuda" else ()
     for name in NAMES:
         yield matmul(name, 1, n, k, fast)
-    for m in (8, 32, 512):
-        yield matmul("q4_K", m, n, k)
+    own, of_mx = {"least": LEAST[backend]}, {"least": LEAST_MX[backend]}
+    for m in (8, 32):
+        yield matmul("q4_K", m, n, k, **own)
+    dense = dict.fromkeys((512, 4096), (Bound("peer", 0.7),)) if backend == "cuda" else {512: ()}
+    for m, bounds in dense.items():
+        yield matmul("q4_K", m, n, k, bounds, **own)
     for name in MX:
-        for m in (1, 8, 512):
-            yield mx_matmul(name, m, n, k)
+        for m in (1, 8):
+            yield mx_matmul(name, m, n, k, **of_mx)
+        yield mx_matmul(name, 512, n, k, dense[512], **of_mx)
+    if backend == "cuda":
+        yield mx_matmul("mxfp4", 4096, n, k, dense[4096], **of_mx)
     yield vector("q4_K", n, k, "mmvq_{F}", ("f32",), fast)
     yield vector("q8_0", n, k, "mmvq_{F}_{T}", ("bf16",), fast)
     strided = {"w_start_byte_offset": 0, "stride_y": 1}
@@ -136,9 +155,11 @@ def benches(backend):
 
 def sweeps(backend):
     n, k = SIZES[backend]
-    most = 12 if backend == "cuda" else 8
-    yield Sweep(name="quantized_matmul q4_K", axis="m", points={2**e: matmul("q4_K", 2**e, n, k) for e in range(most)})
-    yield Sweep(name="mx_matmul mxfp4", axis="m", points={2**e: mx_matmul("mxfp4", 2**e, n, k) for e in range(most)})
+    rows_of_x, own, of_mx = [2**e for e in range(12 if backend == "cuda" else 8)], LEAST[backend], LEAST_MX[backend]
+    points = {m: matmul("q4_K", m, n, k, least=own) for m in rows_of_x}
+    yield Sweep(name="quantized_matmul q4_K", axis="m", points=points)
+    points = {m: mx_matmul("mxfp4", m, n, k, least=of_mx) for m in rows_of_x}
+    yield Sweep(name="mx_matmul mxfp4", axis="m", points=points)
     yield Sweep(
         name="quantized_matmul q8_0", axis="k", points={2**e: matmul("q8_0", 1, n, 2**e) for e in range(6, 15, 2)}
     )
