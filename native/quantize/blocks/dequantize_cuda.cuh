@@ -56,7 +56,8 @@ BK_DEVICE void stage_gathered(uint8_t* to, const uint8_t* const* from, int count
 }
 
 // The widest word that divides a block, up to 16 bytes.
-constexpr int staging_word(int bytes) { return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1; }
+template <int kBytes>
+constexpr int kStagingWord = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : kBytes % 2 == 0 ? 2 : 1;
 
 template <int N, class T>
 BK_DEVICE void store_values(T* y, bool is_vector, const float (&values)[N]) {
@@ -96,7 +97,7 @@ BK_DEVICE void decode_tile(const uint8_t* staged, const BlockSources& sources, T
 template <class Format>
 __global__ void __launch_bounds__(kDecodeThreads)
     dequantize_kernel(EncodedRows blocks, FloatArray y, bool is_vector, int64_t count) {
-    constexpr int kBlocks = kDecodeValues / Format::kBlock, kWord = staging_word(Format::kBytes);
+    constexpr int kBlocks = kDecodeValues / Format::kBlock, kWord = kStagingWord<Format::kBytes>;
     static_assert(kBlocks * Format::kBlock == kDecodeValues, "a tile has whole blocks");
     alignas(16) __shared__ uint8_t staged[kBlocks * Format::kBytes];
     __shared__ const uint8_t* from[kBlocks];

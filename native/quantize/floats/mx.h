@@ -8,6 +8,7 @@
 
 #include "core/abi/checks.h"
 #include "core/codec/mx.h"
+#include "core/collectives/items.h"
 #include "core/collectives/team.h"
 #include "quantize/floats/four_bit.h"
 #include "quantize/floats/values.h"
@@ -18,22 +19,6 @@ using codec::ScaleLayout;
 using codec::ScaleMap;
 
 constexpr int64_t kBlocksOfTeam = 1024;
-
-// `count` bytes of a stream: those of a vector's elements, behind multiples of them, aligned to 8 if so said.
-BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
-    if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
-    if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
-    uint64_t part = 0;
-    if (is_aligned_to_8 && count % 2 == 0) {
-        const uint16_t* const halves = reinterpret_cast<const uint16_t*>(bytes);
-        BK_UNROLL
-        for (int i = 0; i < 3; ++i)
-            if (2 * i < count) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
-        return part;
-    }
-    for (int i = 0; i < count; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
-    return part;
-}
 
 template <class T>
 struct MxQuantizeJob {
@@ -113,8 +98,11 @@ Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
 
 template <class T>
 struct MxDequantizeJob {
+    static constexpr int kPart = kDecodedLanes<T>;      // elements of a step: whole bytes of each format
+    static constexpr int kAhead = BK_CUDA ? 4 : 1;      // steps whose codes are read together
     codec::MxFormat format;
     ScaleMap scales;
+    ItemSplit<2> split;  // blocks in rows
     bool is_aligned, has_aligned_codes;
     const uint8_t* codes;
     const uint8_t* scale_codes;
@@ -122,39 +110,65 @@ struct MxDequantizeJob {
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
         const codec::MxLayout layout{format};
-        const codec::MxElements elements = codec::MxElements::of(format);
+        const Decoder decoder{codec::MxElements::of(format), codec::FloatCodec::of(layout.element()), layout.bits()};
         const codec::Minifloat narrow_scale = codec::minifloat(codec::FloatFormat::kE4m3);
         const float whole = tensor_scale != nullptr ? tensor_scale[0] : 1.0f;
-        const codec::FloatCodec codec = codec::FloatCodec::of(layout.element());
-        const int bits = layout.bits(), bytes = kPart * bits / 8;
+        const int bytes = kPart * layout.bits() / 8;
         const int shift = (kPart == 8 ? 2 : 3) - (layout.is_nvfp4() ? 1 : 0), parts = 1 << shift;  // of a block
         const int64_t count = scales.rows * scales.blocks * parts;
         const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
-        for (int64_t i = begin + team.rank; i < end; i += team.size) {
-            const int64_t at = i >> shift, row = at / scales.blocks;
-            const uint32_t code = scale_codes[scales.at(row, at - row * scales.blocks)];
-            const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code), whole) : codec::e8m0_value(code);
-            const uint64_t part = stream_part(codes + i * bytes, bytes, has_aligned_codes);
-            const uint32_t mask = (1u << bits) - 1u;
-            float values[kPart];
+        for (int64_t first = begin + team.rank; first < end; first += int64_t{team.size} * kAhead) {
+            uint64_t part[kAhead] = {};
+            uint32_t code[kAhead] = {};
+            BK_UNROLL
+            for (int step = 0; step < kAhead; ++step) {
+                const int64_t i = first + int64_t{team.size} * step;
+                if (i >= end) break;
+                int64_t at[2];
+                split.indices(i >> shift, at);
+                code[step] = scale_codes[scales.at(at[0], at[1])];
+                part[step] = stream_part(codes + i * bytes, bytes, has_aligned_codes);
+            }
+            BK_UNROLL
+            for (int step = 0; step < kAhead; ++step) {
+                const int64_t i = first + int64_t{team.size} * step;
+                if (i >= end) break;
+                const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code[step]), whole)
+                                                      : codec::e8m0_value(code[step]);
+                float values[kPart];
+                decoder.decode(part[step], values);
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
+                store_rounded(y + i * kPart, values, kPart, is_aligned);
+            }
+        }
+    }
+
+private:
+    struct Decoder {
+        codec::MxElements elements;
+        codec::FloatCodec codec;
+        int bits;
+
+        BK_HD void decode(uint64_t part, float (&values)[kPart]) const {
             if (elements.is_integer) {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e) values[e] = codec::mxint8_value(static_cast<uint32_t>(part >> (8 * e)) & 255u);
             } else if (bits == 8) {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e) values[e] = codec.decode(static_cast<uint32_t>(part >> (8 * e)) & 255u);
+            } else if (bits == 4) {
+                const codec::Minifloat e2m1 = codec::minifloat(codec::FloatFormat::kE2m1);
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = e2m1.decode_finite(static_cast<uint32_t>(part >> (4 * e)) & 15u);
             } else {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e)
-                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (bits * e)) & mask);
+                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (6 * e)) & 63u);
             }
-            BK_UNROLL
-            for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
-            store_rounded(y + i * kPart, values, kPart, is_aligned);
         }
-    }
+    };
 };
 
 inline Status require_mx_format(int32_t format) { return require_member("mx_format", format, codec::kMxFormats); }
@@ -218,8 +232,10 @@ struct DequantizeMx {
     Work work() const { return all_or_none(std::min(rows, n)); }
     Status check() const { return MxShape::check(rows, n, mx_format, scale_layout); }
     Status run(const uint8_t* codes, const uint8_t* scale_codes, const float* tensor_scale, T* y, const Launch& launch) const {
+        const int64_t extents[] = {rows, scales().blocks};
         const MxDequantizeJob<T> job{MxShape::layout(mx_format).format,
                                      scales(),
+                                     ItemSplit<2>::of(extents),
                                      is_aligned(y, kVectorBytes),
                                      is_aligned(codes, 8),
                                      codes,
