@@ -129,8 +129,8 @@ inline bool walks_tokens(int64_t tokens, int64_t rows, int64_t top_k, int64_t ro
 }
 
 // x, y and their rows are aligned to vectors.
-inline Status permute_tokens(const Launch& launch, int64_t tokens, int64_t rows, int64_t top_k, int64_t row_bytes, const void* x,
-                             const int32_t* order, void* y) {
+inline Status permute_tokens(const Launch& launch, int64_t tokens, int64_t rows, int64_t top_k, int64_t row_bytes,
+                             const void* x, const int32_t* order, void* y) {
     const int64_t blocks = device_sms();
     const PermuteWalk walk{tokens,
                            rows,

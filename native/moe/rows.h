@@ -133,9 +133,7 @@ struct CombineBackwardJob {
     }
 
 private:
-    BK_HD bool is_pair_of(int64_t pair, int64_t p) const {
-        return pair >= 0 && pair < tokens * top_k && position[pair] == p;
-    }
+    BK_HD bool is_pair_of(int64_t pair, int64_t p) const { return pair >= 0 && pair < tokens * top_k && position[pair] == p; }
 
     // Rows of slots k to k + kRows - 1 of a token.
     BK_HD void of_rows(const Team& team, int64_t token, int64_t k) const {
@@ -166,9 +164,11 @@ private:
             for (int i = 0; i < kRows; ++i) {
                 if (!has[i]) continue;
                 if (sums)
-                    each_lane<N>(count, [&](int v) { sum[i][v] = math::fma(widen_lane(g, v), widen_lane(cell[i], v), sum[i][v]); });
+                    each_lane<N>(count,
+                                 [&](int v) { sum[i][v] = math::fma(widen_lane(g, v), widen_lane(cell[i], v), sum[i][v]); });
                 if (dy != nullptr)
-                    store_lanes<N>(dy + row[i] * width + c, count, [&](int v) { return narrow<T>(weight[i] * widen_lane(g, v)); });
+                    store_lanes<N>(dy + row[i] * width + c, count,
+                                   [&](int v) { return narrow<T>(weight[i] * widen_lane(g, v)); });
             }
         }
         if (!sums) return;
@@ -276,8 +276,8 @@ private:
                     float* dweights, const Launch& launch) const {
         constexpr int64_t kRowsOfItem = 16;  // at most, so that rows without tokens are shared out too
         const int64_t items = std::max<int64_t>(tokens, ceil_div<int64_t>(rows, kRowsOfItem));
-        const CombineBackwardJob<T, N> job{width, top_k, rows, tokens, ceil_div<int64_t>(rows, items), dout, y, order, position,
-                                           weights, dy, dweights};
+        const CombineBackwardJob<T, N> job{width,    top_k,   rows, tokens,  ceil_div<int64_t>(rows, items), dout, y, order,
+                                           position, weights, dy,   dweights};
         return run_teams(launch, items, width * static_cast<int64_t>(3 * sizeof(T)), job, false, top_k);
     }
 };

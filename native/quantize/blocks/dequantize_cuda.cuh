@@ -14,7 +14,7 @@
 namespace bk {
 
 constexpr int kDecodeThreads = 256;
-constexpr int kDecodeValues = 4096;  // of a tile
+constexpr int kDecodeValues = 8192;  // of a tile
 
 // Copies `bytes` bytes to `to`, aligned to 16 bytes, by the widest words that `from` is aligned to.
 BK_DEVICE void stage_bytes(uint8_t* to, const uint8_t* from, int bytes) {
@@ -22,14 +22,17 @@ BK_DEVICE void stage_bytes(uint8_t* to, const uint8_t* from, int bytes) {
     int staged = 0;
     if (address % 16 == 0) {
         const int words = bytes / 16;
+#pragma unroll 2
         for (int i = threadIdx.x; i < words; i += kDecodeThreads) store<16>(to + 16 * i, load_once<16>(from + 16 * i));
         staged = 16 * words;
     }
     if (address % 4 == 0) {
         const int words = (bytes - staged) / 4;
+#pragma unroll 1
         for (int i = threadIdx.x; i < words; i += kDecodeThreads) store<4>(to + staged + 4 * i, load<4>(from + staged + 4 * i));
         staged += 4 * words;
     }
+#pragma unroll 1
     for (int i = staged + threadIdx.x; i < bytes; i += kDecodeThreads) to[i] = from[i];
 }
 
@@ -44,12 +47,13 @@ template <int kBytes, int kAlign>
 BK_DEVICE void stage_gathered(uint8_t* to, const uint8_t* const* from, int count, bool is_aligned) {
     constexpr int kWords = kBytes / kAlign;
     if (is_aligned) {
-#pragma unroll 4
+#pragma unroll 2
         for (int i = threadIdx.x; i < count * kWords; i += kDecodeThreads) {
             const int block = i / kWords, at = i % kWords * kAlign;
             if (from[block] != nullptr) store<kAlign>(to + i * kAlign, load<kAlign>(from[block] + at));
         }
     } else {
+#pragma unroll 1
         for (int i = threadIdx.x; i < count * kBytes; i += kDecodeThreads)
             if (from[i / kBytes] != nullptr) to[i] = from[i / kBytes][i % kBytes];
     }
@@ -57,7 +61,11 @@ BK_DEVICE void stage_gathered(uint8_t* to, const uint8_t* const* from, int count
 
 // The widest word that divides a block, up to 16 bytes.
 template <int kBytes>
-constexpr int kStagingWord = kBytes % 16 == 0 ? 16 : kBytes % 8 == 0 ? 8 : kBytes % 4 == 0 ? 4 : kBytes % 2 == 0 ? 2 : 1;
+constexpr int kStagingWord = kBytes % 16 == 0  ? 16
+                             : kBytes % 8 == 0 ? 8
+                             : kBytes % 4 == 0 ? 4
+                             : kBytes % 2 == 0 ? 2
+                                               : 1;
 
 template <int N, class T>
 BK_DEVICE void store_values(T* y, bool is_vector, const float (&values)[N]) {
@@ -107,6 +115,7 @@ __global__ void __launch_bounds__(kDecodeThreads)
         if (blocks.index == nullptr) {
             stage_bytes(staged, blocks.blocks + first * Format::kBytes, here * Format::kBytes);
         } else {
+#pragma unroll 1
             for (int k = threadIdx.x; k < here; k += kDecodeThreads) {
                 const int64_t row = (first + k) / blocks.blocks_per_row, source = blocks.source_row(row);
                 const int64_t block = source * blocks.blocks_per_row + (first + k) - row * blocks.blocks_per_row;

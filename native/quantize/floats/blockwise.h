@@ -173,7 +173,8 @@ struct Quantize8BitBlocks {
     }
 };
 
-// Codes to numbers, some at a time, by a rule: Codes of kPart elements, with load(e, count), and values(table, codes, e, count).
+// Codes to numbers, some at a time, by a rule: Codes of kPart elements, with load(e, count), and values(table, codes, e,
+// count).
 template <class T, class Rule>
 struct DecodeJob {
     static constexpr int kPart = kDecodedLanes<T>, kAhead = BK_CUDA ? 4 : 1;  // elements of a step, steps read together

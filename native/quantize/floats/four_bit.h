@@ -67,8 +67,8 @@ BK_HD void load_bytes(uint8_t (&bytes)[N], const uint8_t* from, int64_t count, b
     for (int i = 0; i < N; ++i) bytes[i] = i < count ? from[i] : uint8_t{0};
 }
 
-// `count` bytes, the first lowest. `is_aligned_to_8`: they lie behind a multiple of `count` from an address so aligned, or, of 2 or 4
-// bytes, are aligned to their number.
+// `count` bytes, the first lowest. `is_aligned_to_8`: they lie behind a multiple of `count` from an address so aligned, or, of
+// 2 or 4 bytes, are aligned to their number.
 BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
     if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
     if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];

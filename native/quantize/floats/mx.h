@@ -98,8 +98,8 @@ Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
 
 template <class T>
 struct MxDequantizeJob {
-    static constexpr int kPart = kDecodedLanes<T>;      // elements of a step: whole bytes of each format
-    static constexpr int kAhead = BK_CUDA ? 4 : 1;      // steps whose codes are read together
+    static constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
+    static constexpr int kAhead = BK_CUDA ? 4 : 1;  // steps whose codes are read together
     codec::MxFormat format;
     ScaleMap scales;
     ItemSplit<2> split;  // blocks in rows
@@ -134,8 +134,8 @@ struct MxDequantizeJob {
             for (int step = 0; step < kAhead; ++step) {
                 const int64_t i = first + int64_t{team.size} * step;
                 if (i >= end) break;
-                const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code[step]), whole)
-                                                      : codec::e8m0_value(code[step]);
+                const float scale =
+                    layout.is_nvfp4() ? math::product(narrow_scale.decode(code[step]), whole) : codec::e8m0_value(code[step]);
                 float values[kPart];
                 decoder.decode(part[step], values);
                 BK_UNROLL
