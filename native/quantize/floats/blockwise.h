@@ -173,8 +173,8 @@ struct Quantize8BitBlocks {
     }
 };
 
-// Codes to numbers, some at a time, by a rule: Codes of kPart elements, with load(e, count), and values(table, codes, e,
-// count).
+// Codes to numbers, some at a time, by a rule: load(e, count) gives Codes of kPart elements from e on, decode() their values
+// where all of them are of one block, and value() that of one.
 template <class T, class Rule>
 struct DecodeJob {
     static constexpr int kPart = kDecodedLanes<T>, kAhead = BK_CUDA ? 4 : 1;  // elements of a step, steps read together
@@ -196,8 +196,12 @@ struct DecodeJob {
             for (int i = 0; i < kAhead; ++i) {
                 const int64_t e = first + i * step;
                 if (e >= end) break;
+                if (!rule.has_one_block) {
+                    store_each(table, codes[i], e);
+                    continue;
+                }
                 float values[kPart];
-                rule.decode(table, codes[i], e, numel - e, values);
+                rule.decode(table, codes[i], values);
                 store_rounded(out + e, values, numel - e, is_aligned);
             }
         }
@@ -206,6 +210,9 @@ struct DecodeJob {
     Status run(const Launch& launch) const { return run_teams(launch, ceil_div(numel, kElements), kElements, *this, true); }
 
 private:
+    BK_HD void store_each(const float* table, const typename Rule::Codes& codes, int64_t e) const {
+        for (int i = 0; i < kPart && e + i < numel; ++i) out[e + i] = narrow<T>(rule.value(table, codes, e, i));
+    }
     BK_HD void load(typename Rule::Codes (&codes)[kAhead], int64_t first, int64_t step, int64_t end) const {
         BK_UNROLL
         for (int i = 0; i < kAhead; ++i)
@@ -245,13 +252,17 @@ struct FourBitDecode {
     BK_HD Codes load(int64_t e, int64_t count) const {
         return {load_part<kPart / 2>(w.codes + e / 2, (count + 1) / 2, has_aligned_codes), w.maxima.of(blocks.at(e))};
     }
-    BK_HD void decode(const float* book, const Codes& codes, int64_t e, int64_t count, float (&values)[kPart]) const {
+    BK_HD void decode(const float* book, const Codes& codes, float (&values)[kPart]) const {
         BK_UNROLL
-        for (int i = 0; i < kPart; ++i) {
-            const float scale = has_one_block || i >= count ? codes.scale : w.maxima.of(blocks.at(e + i));
-            const uint32_t code = static_cast<uint32_t>(codes.bytes >> (4 * (i ^ 1))) & 15u;  // even ones are in high halves
-            values[i] = math::product(book[code], scale);
-        }
+        for (int i = 0; i < kPart; ++i) values[i] = math::product(book[code(codes, i)], codes.scale);
+    }
+    BK_HD float value(const float* book, const Codes& codes, int64_t e, int i) const {
+        return math::product(book[code(codes, i)], w.maxima.of(blocks.at(e + i)));
+    }
+
+private:
+    BK_HD static uint32_t code(const Codes& codes, int i) {
+        return static_cast<uint32_t>(codes.bytes >> (4 * (i ^ 1))) & 15u;  // even ones are in high halves
     }
 };
 
@@ -272,14 +283,18 @@ struct EightBitDecode {
     BK_HD Codes load(int64_t e, int64_t count) const {
         return {load_part<kPart>(codes + e, count, has_aligned_codes), largest[blocks.at(e)]};
     }
-    BK_HD void decode(const float* own, const Codes& part, int64_t e, int64_t count, float (&values)[kPart]) const {
-        const float added = offset == nullptr ? 0.0f : -offset[0];
+    BK_HD void decode(const float* own, const Codes& part, float (&values)[kPart]) const {
         BK_UNROLL
-        for (int i = 0; i < kPart; ++i) {
-            const float scale = has_one_block || i >= count ? part.scale : largest[blocks.at(e + i)];
-            const float value = math::product(own[static_cast<uint32_t>(part.bytes >> (8 * i)) & 255u], scale);
-            values[i] = offset == nullptr ? value : difference(value, added);
-        }
+        for (int i = 0; i < kPart; ++i) values[i] = value_of(own, part, i, part.scale);
+    }
+    BK_HD float value(const float* own, const Codes& part, int64_t e, int i) const {
+        return value_of(own, part, i, largest[blocks.at(e + i)]);
+    }
+
+private:
+    BK_HD float value_of(const float* own, const Codes& part, int i, float scale) const {
+        const float value = math::product(own[static_cast<uint32_t>(part.bytes >> (8 * i)) & 255u], scale);
+        return offset == nullptr ? value : difference(value, -offset[0]);
     }
 };
 

@@ -166,6 +166,9 @@ private:
         uint64_t bytes;
         float scale[2];
     };
+    BK_HD static uint32_t code(const Codes& codes, int i, int half) {
+        return static_cast<uint32_t>(codes.bytes >> (8 * i + 4 * half)) & 15u;
+    }
     BK_HD float scale_of(int64_t row, int64_t column) const {
         return w.maxima.of(row * row_blocks + by_block(static_cast<uint32_t>(column)).quotient);
     }
@@ -182,12 +185,14 @@ private:
         BK_UNROLL
         for (int half = 0; half < 2; ++half) {
             const int64_t row = 2 * pair + half;
+            if (!has_one_block) {
+                for (int i = 0; i < kColumns && c + i < end; ++i)
+                    out[row * w.k + c + i] = narrow<T>(math::product(book[code(codes, i, half)], scale_of(row, c + i)));
+                continue;
+            }
             float values[kColumns];
             BK_UNROLL
-            for (int i = 0; i < kColumns; ++i) {
-                const float scale = has_one_block || c + i >= end ? codes.scale[half] : scale_of(row, c + i);
-                values[i] = math::product(book[static_cast<uint32_t>(codes.bytes >> (8 * i + 4 * half)) & 15u], scale);
-            }
+            for (int i = 0; i < kColumns; ++i) values[i] = math::product(book[code(codes, i, half)], codes.scale[half]);
             store_rounded(out + row * w.k + c, values, end - c, is_aligned);
         }
     }

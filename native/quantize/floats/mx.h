@@ -26,7 +26,7 @@ struct MxQuantizeJob {
     codec::ScaleRule rule;
     ScaleMap scales;
     int64_t n;
-    bool is_aligned;
+    bool is_aligned, has_aligned_codes;  // to 8
     const T* x;
     const float* tensor_scale;  // of NVFP4; null is 1
     uint8_t* codes;
@@ -72,6 +72,7 @@ private:
         }
         scale_codes[scale_at] = static_cast<uint8_t>(code);
         uint8_t* const to = codes + at * layout.bytes();
+        if (kBlock == 16) return store_nvfp4(to, values, factor, is_finite);
         const int bits = layout.bits();
         for (int i = 0; i < kBlock; i += 4) {  // four elements are a whole number of bytes
             uint32_t four = 0;
@@ -82,6 +83,21 @@ private:
             }
             for (int byte = 0; byte < bits / 2; ++byte)
                 to[i / 4 * (bits / 2) + byte] = static_cast<uint8_t>(four >> (8 * byte));
+        }
+    }
+
+    template <int kBlock>
+    BK_HD void store_nvfp4(uint8_t* to, const float (&values)[kBlock], float factor, bool is_finite) const {
+        Vec<uint32_t, 2> words{};
+        if (is_finite) {
+            BK_UNROLL
+            for (int i = 0; i < 16; ++i)
+                words.lane[i / 8] |= codec::e2m1_code(math::product(values[i % kBlock], factor)) << (4 * (i % 8));
+        }
+        if (has_aligned_codes) {
+            store<2>(reinterpret_cast<uint32_t*>(to), words);
+        } else {
+            for (int i = 0; i < 8; ++i) to[i] = static_cast<uint8_t>(words.lane[i / 4] >> (8 * (i % 4)));
         }
     }
 };
@@ -151,13 +167,20 @@ private:
         codec::FloatCodec codec;
         int bits;
 
+        BK_HD float decode_byte(uint8_t code) const {
+#if BK_CUDA
+            return codec.format == codec::FloatFormat::kE4m3 ? fp8_to_float(e4m3{code}) : fp8_to_float(e5m2{code});
+#else
+            return codec.decode(code);
+#endif
+        }
         BK_HD void decode(uint64_t part, float (&values)[kPart]) const {
             if (elements.is_integer) {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e) values[e] = codec::mxint8_value(static_cast<uint32_t>(part >> (8 * e)) & 255u);
             } else if (bits == 8) {
                 BK_UNROLL
-                for (int e = 0; e < kPart; ++e) values[e] = codec.decode(static_cast<uint32_t>(part >> (8 * e)) & 255u);
+                for (int e = 0; e < kPart; ++e) values[e] = decode_byte(static_cast<uint8_t>(part >> (8 * e)));
             } else if (bits == 4) {
                 const codec::Minifloat e2m1 = codec::minifloat(codec::FloatFormat::kE2m1);
                 BK_UNROLL
@@ -212,6 +235,7 @@ struct QuantizeMx {
                                    scales(),
                                    n,
                                    is_aligned(x, kVectorBytes),
+                                   is_aligned(codes, 8),
                                    x,
                                    tensor_scale,
                                    codes,
