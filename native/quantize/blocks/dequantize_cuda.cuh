@@ -36,7 +36,7 @@ BK_DEVICE void stage_bytes(uint8_t* to, const uint8_t* from, int bytes) {
     for (int i = staged + threadIdx.x; i < bytes; i += kDecodeThreads) to[i] = from[i];
 }
 
-// Where each block of a tile of gathered rows begins; null if its row does not exist.
+// Beginnings of the blocks of a tile of gathered rows, null for rows that do not exist.
 struct BlockSources {
     const uint8_t* const* from;  // null if the blocks are adjacent
     BK_DEVICE bool has(int block) const { return from == nullptr || from[block] != nullptr; }

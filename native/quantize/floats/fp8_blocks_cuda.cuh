@@ -93,7 +93,7 @@ BK_DEVICE float largest_of_lanes(float mine, int lanes) {
     return mine;
 }
 
-// The largest of all threads' numbers; `shared` has a place for each warp, and no other use before the next barrier.
+// The largest of all threads' numbers; `shared` has an entry for each warp, and no other use before the next barrier.
 BK_DEVICE float largest_of_block(float mine, float* shared) {
     mine = largest_of_lanes(mine, 32);
     if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = mine;
@@ -111,7 +111,7 @@ struct Fp8Shared {
     float of_warps[kFp8Warps];
     union {
         float column_maxima[kFp8Warps][kFp8Tile];
-        // Codes of the transpose: chunk k of eight rows of column c stands at place k ^ c / 8 of the column.
+        // Codes of the transpose: chunk k of eight rows of column c is entry k ^ c / 8 of the column.
         uint2 stage[kFp8Tile][kFp8Tile / kFp8Block];
     };
 };
