@@ -17,6 +17,7 @@
 #include "core/types/lanes.h"
 #include "moe/checks.h"
 #if BK_CUDA
+#include "moe/combine_backward_cuda.cuh"
 #include "moe/permute_cuda.cuh"
 #endif
 
@@ -101,22 +102,10 @@ struct CombineJob {
     }
 };
 
-// A few rows' sums of a thread.
-template <int kRows>
-struct RowSums {
-    float row[kRows];
-    BK_HD RowSums operator+(const RowSums& other) const {
-        RowSums both;
-        for (int i = 0; i < kRows; ++i) both.row[i] = row[i] + other.row[i];
-        return both;
-    }
-};
-
-// Item i has token i, whose row of dout is read once for all its rows, and some rows of dy, which are 0 if they have no pair.
+// Item i has row i of dy, and the pair of this row; and dweights of pair i, if it has no row.
 template <class T, int N>
 struct CombineBackwardJob {
-    static constexpr int kRows = 4;  // of a token, read together
-    int64_t width, top_k, rows, tokens, rows_of_item;
+    int64_t width, top_k, rows, pairs, tokens;
     const T *dout, *y;
     const int32_t *order, *position;
     const float* weights;  // or null
@@ -124,72 +113,37 @@ struct CombineBackwardJob {
     float* dweights;       // or null
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t own = item * rows_of_item + team.rank;
-        const bool checks = dy != nullptr && team.rank < rows_of_item && own < rows;
-        const int64_t pair = checks ? order[own] : 0;
-        if (item < tokens)
-            for (int64_t k = 0; k < top_k; k += kRows) of_rows(team, item, k);
-        if (dy != nullptr) clear_rows(team, item, checks && !is_pair_of(pair, own));
+        if (item < rows) of_row(team, item);
+        if (dweights == nullptr || item >= pairs || team.rank != 0) return;
+        const int64_t p = position[item];
+        if (p < 0 || p >= rows || order[p] != item) dweights[item] = 0;
     }
 
-private:
-    BK_HD bool is_pair_of(int64_t pair, int64_t p) const { return pair >= 0 && pair < tokens * top_k && position[pair] == p; }
-
-    // Rows of slots k to k + kRows - 1 of a token.
-    BK_HD void of_rows(const Team& team, int64_t token, int64_t k) const {
-        int64_t row[kRows], pair[kRows];
-        bool has[kRows];
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-            pair[i] = token * top_k + k + i;
-            row[i] = k + i < top_k ? position[pair[i]] : -1;
-            has[i] = row[i] >= 0 && row[i] < rows;
-        }
-        float weight[kRows];
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-            has[i] = has[i] && order[row[i]] == pair[i];
-            weight[i] = !has[i] ? 0.0f : weights == nullptr ? 1.0f : weights[pair[i]];
-        }
-        const bool sums = dweights != nullptr;
-        float sum[kRows][N] = {};
+    BK_HD void of_row(const Team& team, int64_t p) const {
+        const int64_t pair = order[p];
+        const bool has_pair = pair >= 0 && pair < pairs && position[pair] == p;
+        const int64_t token = has_pair ? pair / top_k : 0;
+        const float weight = !has_pair ? 0 : weights == nullptr ? 1.0f : weights[pair];
+        const bool sums = has_pair && dweights != nullptr;
+        float sum[N] = {};
         for (int64_t c = team.rank * N; c < width; c += team.size * N) {
             const int count = lane_count<N>(width - c);
-            const auto g = load_lanes<N>(dout + token * width + c);
-            decltype(load_lanes<N>(y)) cell[kRows] = {};
-            BK_UNROLL
-            for (int i = 0; i < kRows; ++i)
-                if (sums && has[i]) cell[i] = load_lanes<N>(y + row[i] * width + c);
-            BK_UNROLL
-            for (int i = 0; i < kRows; ++i) {
-                if (!has[i]) continue;
-                if (sums)
-                    each_lane<N>(count,
-                                 [&](int v) { sum[i][v] = math::fma(widen_lane(g, v), widen_lane(cell[i], v), sum[i][v]); });
-                if (dy != nullptr)
-                    store_lanes<N>(dy + row[i] * width + c, count,
-                                   [&](int v) { return narrow<T>(weight[i] * widen_lane(g, v)); });
+            if (!has_pair) {
+                if (dy != nullptr) store_lanes<N>(dy + p * width + c, count, [&](int) { return narrow<T>(0.0f); });
+                continue;
             }
+            const auto g = load_lanes<N>(dout + token * width + c);
+            if (sums) {
+                const auto cell = load_lanes<N>(y + p * width + c);
+                each_lane<N>(count, [&](int v) { sum[v] = math::fma(widen_lane(g, v), widen_lane(cell, v), sum[v]); });
+            }
+            if (dy != nullptr)
+                store_lanes<N>(dy + p * width + c, count, [&](int v) { return narrow<T>(weight * widen_lane(g, v)); });
         }
         if (!sums) return;
-        RowSums<kRows> mine;
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i) mine.row[i] = sum_of_lanes(sum[i]);
-        const RowSums<kRows> all = team.sum(mine);
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i)
-            if (team.rank == 0 && k + i < top_k) dweights[pair[i]] = has[i] ? all.row[i] : 0.0f;
-    }
-
-    // Zeros in the item's rows without a pair; `has_one`: the thread knows one.
-    BK_HD void clear_rows(const Team& team, int64_t item, bool has_one) const {
-        const bool looks = rows_of_item > team.size;  // a row a thread has been looked at
-        if (!looks && team.largest(has_one ? 1 : 0) == 0) return;
-        for (int64_t p = item * rows_of_item; p < (item + 1) * rows_of_item && p < rows; ++p) {
-            if (is_pair_of(order[p], p)) continue;
-            for (int64_t c = team.rank * N; c < width; c += team.size * N)
-                store_lanes<N>(dy + p * width + c, lane_count<N>(width - c), [&](int) { return narrow<T>(0.0f); });
-        }
+        const float mine = sum_of_lanes(sum);
+        const float all = team.sum(mine);
+        if (team.rank == 0) dweights[pair] = all;
     }
 };
 
@@ -274,11 +228,17 @@ private:
     template <int N>
     Status run_with(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                     float* dweights, const Launch& launch) const {
+#if BK_CUDA
         constexpr int64_t kRowsOfItem = 16;  // at most, so that rows without tokens are shared out too
         const int64_t items = std::max<int64_t>(tokens, ceil_div<int64_t>(rows, kRowsOfItem));
-        const CombineBackwardJob<T, N> job{width,    top_k,   rows, tokens,  ceil_div<int64_t>(rows, items), dout, y, order,
-                                           position, weights, dy,   dweights};
+        const CombineBackwardTokens<T, N> job{width,    top_k,   rows, tokens,  ceil_div<int64_t>(rows, items), dout, y, order,
+                                              position, weights, dy,   dweights};
         return run_teams(launch, items, width * static_cast<int64_t>(3 * sizeof(T)), job, false, top_k);
+#else
+        const int64_t pairs = int64_t{tokens} * top_k;
+        const CombineBackwardJob<T, N> job{width, top_k, rows, pairs, tokens, dout, y, order, position, weights, dy, dweights};
+        return run_teams(launch, std::max<int64_t>(rows, pairs), width * static_cast<int64_t>(3 * sizeof(T)), job);
+#endif
     }
 };
 

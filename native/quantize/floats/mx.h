@@ -114,11 +114,8 @@ Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job);
 
 template <class T>
 struct MxDequantizeJob {
-    static constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
-    static constexpr int kAhead = BK_CUDA ? 4 : 1;  // steps whose codes are read together
     codec::MxFormat format;
     ScaleMap scales;
-    ItemSplit<2> split;  // blocks in rows
     bool is_aligned, has_aligned_codes;
     const uint8_t* codes;
     const uint8_t* scale_codes;
@@ -126,73 +123,44 @@ struct MxDequantizeJob {
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
+        constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
         const codec::MxLayout layout{format};
-        const Decoder decoder{codec::MxElements::of(format), codec::FloatCodec::of(layout.element()), layout.bits()};
+        const codec::MxElements elements = codec::MxElements::of(format);
         const codec::Minifloat narrow_scale = codec::minifloat(codec::FloatFormat::kE4m3);
         const float whole = tensor_scale != nullptr ? tensor_scale[0] : 1.0f;
-        const int bytes = kPart * layout.bits() / 8;
+        const codec::FloatCodec codec = codec::FloatCodec::of(layout.element());
+        const int bits = layout.bits(), bytes = kPart * bits / 8;
         const int shift = (kPart == 8 ? 2 : 3) - (layout.is_nvfp4() ? 1 : 0), parts = 1 << shift;  // of a block
         const int64_t count = scales.rows * scales.blocks * parts;
         const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
-        for (int64_t first = begin + team.rank; first < end; first += int64_t{team.size} * kAhead) {
-            uint64_t part[kAhead] = {};
-            uint32_t code[kAhead] = {};
-            BK_UNROLL
-            for (int step = 0; step < kAhead; ++step) {
-                const int64_t i = first + int64_t{team.size} * step;
-                if (i >= end) break;
-                int64_t at[2];
-                split.indices(i >> shift, at);
-                code[step] = scale_codes[scales.at(at[0], at[1])];
-                part[step] = stream_part(codes + i * bytes, bytes, has_aligned_codes);
-            }
-            BK_UNROLL
-            for (int step = 0; step < kAhead; ++step) {
-                const int64_t i = first + int64_t{team.size} * step;
-                if (i >= end) break;
-                const float scale =
-                    layout.is_nvfp4() ? math::product(narrow_scale.decode(code[step]), whole) : codec::e8m0_value(code[step]);
-                float values[kPart];
-                decoder.decode(part[step], values);
-                BK_UNROLL
-                for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
-                store_rounded(y + i * kPart, values, kPart, is_aligned);
-            }
-        }
-    }
-
-private:
-    struct Decoder {
-        codec::MxElements elements;
-        codec::FloatCodec codec;
-        int bits;
-
-        BK_HD float decode_byte(uint8_t code) const {
-#if BK_CUDA
-            return codec.format == codec::FloatFormat::kE4m3 ? fp8_to_float(e4m3{code}) : fp8_to_float(e5m2{code});
-#else
-            return codec.decode(code);
-#endif
-        }
-        BK_HD void decode(uint64_t part, float (&values)[kPart]) const {
+        for (int64_t i = begin + team.rank; i < end; i += team.size) {
+            const int64_t at = i >> shift, row = at / scales.blocks;
+            const uint32_t code = scale_codes[scales.at(row, at - row * scales.blocks)];
+            const float scale = layout.is_nvfp4() ? math::product(narrow_scale.decode(code), whole) : codec::e8m0_value(code);
+            const uint64_t part = stream_part(codes + i * bytes, bytes, has_aligned_codes);
+            const uint32_t mask = (1u << bits) - 1u;
+            float values[kPart];
             if (elements.is_integer) {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e) values[e] = codec::mxint8_value(static_cast<uint32_t>(part >> (8 * e)) & 255u);
             } else if (bits == 8) {
                 BK_UNROLL
-                for (int e = 0; e < kPart; ++e) values[e] = decode_byte(static_cast<uint8_t>(part >> (8 * e)));
-            } else if (bits == 4) {
-                const codec::Minifloat e2m1 = codec::minifloat(codec::FloatFormat::kE2m1);
-                BK_UNROLL
-                for (int e = 0; e < kPart; ++e) values[e] = e2m1.decode_finite(static_cast<uint32_t>(part >> (4 * e)) & 15u);
+                for (int e = 0; e < kPart; ++e) values[e] = codec.decode(static_cast<uint32_t>(part >> (8 * e)) & 255u);
             } else {
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e)
-                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (6 * e)) & 63u);
+                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (bits * e)) & mask);
             }
+            BK_UNROLL
+            for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
+            store_rounded(y + i * kPart, values, kPart, is_aligned);
         }
-    };
+    }
 };
+
+// Runs the job, or on a GPU its like, which reads ahead.
+template <class T>
+Status run_mx_dequantize(const Launch& launch, const MxDequantizeJob<T>& job);
 
 inline Status require_mx_format(int32_t format) { return require_member("mx_format", format, codec::kMxFormats); }
 
@@ -256,17 +224,15 @@ struct DequantizeMx {
     Work work() const { return all_or_none(std::min(rows, n)); }
     Status check() const { return MxShape::check(rows, n, mx_format, scale_layout); }
     Status run(const uint8_t* codes, const uint8_t* scale_codes, const float* tensor_scale, T* y, const Launch& launch) const {
-        const int64_t extents[] = {rows, scales().blocks};
         const MxDequantizeJob<T> job{MxShape::layout(mx_format).format,
                                      scales(),
-                                     ItemSplit<2>::of(extents),
                                      is_aligned(y, kVectorBytes),
                                      is_aligned(codes, 8),
                                      codes,
                                      scale_codes,
                                      tensor_scale,
                                      y};
-        return run_teams(launch, ceil_div(int64_t{rows} * n / kDecodedLanes<T>, kBlocksOfTeam), kBlocksOfTeam * 16, job);
+        return run_mx_dequantize(launch, job);
     }
 };
 

@@ -122,4 +122,85 @@ Status run_mx_quantize(const Launch& launch, const MxQuantizeJob<T>& job) {
     return run_items(launch, items, kVectorBytes, parts);
 }
 
+template <class T>
+struct MxDequantizeAhead {
+    static constexpr int kPart = kDecodedLanes<T>;  // elements of a step: whole bytes of each format
+    static constexpr int kAhead = 4;                // steps whose codes are read together
+    ItemSplit<2> split;                             // blocks in rows
+    MxDequantizeJob<T> job;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        const codec::MxLayout layout{job.format};
+        const Decoder decoder{codec::MxElements::of(job.format), codec::FloatCodec::of(layout.element()), layout.bits()};
+        const codec::Minifloat narrow_scale = codec::minifloat(codec::FloatFormat::kE4m3);
+        const float whole = job.tensor_scale != nullptr ? job.tensor_scale[0] : 1.0f;
+        const int bytes = kPart * layout.bits() / 8;
+        const int shift = (kPart == 8 ? 2 : 3) - (layout.is_nvfp4() ? 1 : 0), parts = 1 << shift;  // of a block
+        const int64_t count = job.scales.rows * job.scales.blocks * parts;
+        const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
+        for (int64_t first = begin + team.rank; first < end; first += int64_t{team.size} * kAhead) {
+            uint64_t part[kAhead] = {};
+            uint32_t code[kAhead] = {};
+            BK_UNROLL
+            for (int step = 0; step < kAhead; ++step) {
+                const int64_t i = first + int64_t{team.size} * step;
+                if (i >= end) break;
+                int64_t at[2];
+                split.indices(i >> shift, at);
+                code[step] = job.scale_codes[job.scales.at(at[0], at[1])];
+                part[step] = stream_part(job.codes + i * bytes, bytes, job.has_aligned_codes);
+            }
+            BK_UNROLL
+            for (int step = 0; step < kAhead; ++step) {
+                const int64_t i = first + int64_t{team.size} * step;
+                if (i >= end) break;
+                const float scale =
+                    layout.is_nvfp4() ? math::product(narrow_scale.decode(code[step]), whole) : codec::e8m0_value(code[step]);
+                float values[kPart];
+                decoder.decode(part[step], values);
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], scale);
+                store_rounded(job.y + i * kPart, values, kPart, job.is_aligned);
+            }
+        }
+    }
+
+private:
+    struct Decoder {
+        codec::MxElements elements;
+        codec::FloatCodec codec;
+        int bits;
+
+        BK_HD float decode_byte(uint8_t code) const {
+            return codec.format == codec::FloatFormat::kE4m3 ? fp8_to_float(e4m3{code}) : fp8_to_float(e5m2{code});
+        }
+        BK_HD void decode(uint64_t part, float (&values)[kPart]) const {
+            if (elements.is_integer) {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = codec::mxint8_value(static_cast<uint32_t>(part >> (8 * e)) & 255u);
+            } else if (bits == 8) {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = decode_byte(static_cast<uint8_t>(part >> (8 * e)));
+            } else if (bits == 4) {
+                const codec::Minifloat e2m1 = codec::minifloat(codec::FloatFormat::kE2m1);
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = e2m1.decode_finite(static_cast<uint32_t>(part >> (4 * e)) & 15u);
+            } else {
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e)
+                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (6 * e)) & 63u);
+            }
+        }
+    };
+};
+
+template <class T>
+Status run_mx_dequantize(const Launch& launch, const MxDequantizeJob<T>& job) {
+    const ScaleMap& s = job.scales;
+    const int64_t extents[] = {s.rows, s.blocks};
+    const int64_t block = codec::MxLayout{job.format}.block();
+    const MxDequantizeAhead<T> ahead{ItemSplit<2>::of(extents), job};
+    return run_teams(launch, ceil_div(s.rows * s.blocks * block / kDecodedLanes<T>, kBlocksOfTeam), kBlocksOfTeam * 16, ahead);
+}
+
 }  // namespace bk::floats
