@@ -16,6 +16,10 @@
 #include "core/math/math.h"
 #include "core/types/lanes.h"
 #include "moe/checks.h"
+#if BK_CUDA
+#include "moe/combine_backward_cuda.cuh"
+#include "moe/permute_cuda.cuh"
+#endif
 
 namespace bk::moe {
 
@@ -157,6 +161,11 @@ struct MoePermute {
         const auto* const from = reinterpret_cast<const Bits*>(x);
         auto* const to = reinterpret_cast<Bits*>(y);
         constexpr int kLanes = kVectorLanes<Bits>;
+#if BK_CUDA
+        const int64_t row_bytes = width * static_cast<int64_t>(sizeof(T));
+        if (row_lanes<T>(width, {x, y}) == kLanes && walks_tokens(tokens, rows, top_k, row_bytes))
+            return permute_tokens(launch, tokens, rows, top_k, row_bytes, x, order, y);
+#endif
         if (row_lanes<T>(width, {x, y}) == kLanes) return run_with<Bits, kLanes>(from, order, to, launch);
         return run_with<Bits, 1>(from, order, to, launch);
     }
@@ -219,9 +228,17 @@ private:
     template <int N>
     Status run_with(const T* dout, const T* y, const int32_t* order, const int32_t* position, const float* weights, T* dy,
                     float* dweights, const Launch& launch) const {
+#if BK_CUDA
+        constexpr int64_t kRowsOfItem = 16;  // at most, so that rows without tokens are shared out too
+        const int64_t items = std::max<int64_t>(tokens, ceil_div<int64_t>(rows, kRowsOfItem));
+        const CombineBackwardTokens<T, N> job{width,    top_k,   rows, tokens,  ceil_div<int64_t>(rows, items), dout, y, order,
+                                              position, weights, dy,   dweights};
+        return run_teams(launch, items, width * static_cast<int64_t>(3 * sizeof(T)), job, false, top_k);
+#else
         const int64_t pairs = int64_t{tokens} * top_k;
         const CombineBackwardJob<T, N> job{width, top_k, rows, pairs, tokens, dout, y, order, position, weights, dy, dweights};
         return run_teams(launch, std::max<int64_t>(rows, pairs), width * static_cast<int64_t>(3 * sizeof(T)), job);
+#endif
     }
 };
 

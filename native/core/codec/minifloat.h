@@ -78,6 +78,16 @@ BK_HD Minifloat minifloat(FloatFormat format) {
     return {3, 7, 0x80, 0x7e, 0x7f, 8, true, false, false};
 }
 
+// Minifloat::encode() of e2m1 for x that is no NaN. A power of two 2^22 times that of |x|, at least 1, has codes as the last
+// bits of its mantissa, so that adding it rounds; 6 is the largest magnitude.
+BK_HD uint32_t e2m1_code(float x) {
+    const uint32_t sign = bit_cast<uint32_t>(x) >> 31 << 3, u = bit_cast<uint32_t>(x) & 0x7fffffffu;
+    const uint32_t most = u < 0x40c00000u ? u : 0x40c00000u, exponent = most & 0x7f800000u;
+    const uint32_t power = exponent > 0x3f800000u ? exponent : 0x3f800000u, magic = power + (22u << 23);
+    const uint32_t rounded = bit_cast<uint32_t>(bit_cast<float>(most) + bit_cast<float>(magic)) - magic;
+    return (rounded + ((power - 0x3f800000u) >> 22)) | sign;
+}
+
 BK_HD float e8m0_value(uint32_t code) {
     if (code == 0xff) return bit_cast<float>(0x7fc00000u);
     return bit_cast<float>(code == 0 ? 0x00400000u : code << 23);

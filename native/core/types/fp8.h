@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/platform.h"
 #include "core/types/dtype.h"
@@ -71,6 +72,21 @@ BK_HD e5m2 float_to_fp8<e5m2>(float x) {
     return e5m2{static_cast<uint8_t>(pair)};
 #else
     return e5m2{fp8_bits<2, 15, 0x7b>(x)};
+#endif
+}
+
+// Two numbers, the first in the low byte.
+template <class E>
+BK_HD uint32_t floats_to_fp8(float first, float second) {
+#if BK_FP8_HARDWARE
+    uint16_t pair;
+    if constexpr (std::is_same_v<E, e4m3>)
+        asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+    else
+        asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(second), "f"(first));
+    return pair;
+#else
+    return float_to_fp8<E>(first).bits | static_cast<uint32_t>(float_to_fp8<E>(second).bits) << 8;
 #endif
 }
 

@@ -9,6 +9,7 @@
 // The latter two times grad_factor.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/reduce/pointwise_sum.h"
@@ -20,15 +21,27 @@ template <class C>
 struct FakeQuantizeLearnableBackward {
     Rule rule;
     C factor;
-    BK_HD Pack<C, C, C> operator()(C dy, C x, C scale, C zero_point) const {
-        const Affine<C> affine(rule, scale, learned_zero(rule, zero_point));
+    BK_HD Affine<C> affine(C scale, C zero_point) const {
+        return {{rule.q_min, rule.q_max, false}, scale, learned_zero(rule, zero_point)};
+    }
+    BK_HD Pack<C, C, C> operator()(C dy, C x, C scale, C zero_point) const { return at(dy, x, affine(scale, zero_point)); }
+    BK_HD Pack<C, C, C> at(C dy, C x, const Affine<C>& affine) const {
         const C steps = affine.quotient(x);
         const int32_t q = round_to_int(steps), code = Affine<C>::within(q, affine.low, affine.high);
         const bool inside = q == code;
         const C slope = static_cast<C>(code) - math::select(inside, steps, C(0));
-        return pack(math::select(inside, dy, C(0)), dy * slope * factor, math::select(inside, C(0), -(dy * scale) * factor));
+        return pack(math::select(inside, dy, C(0)), dy * slope * factor,
+                    math::select(inside, C(0), -(dy * affine.scale) * factor));
     }
 };
+
+}  // namespace bk::quantize
+
+#if BK_CUDA
+#include "quantize/affine/learnable_cuda.cuh"
+#endif
+
+namespace bk::quantize {
 
 // x of the four extents shape4, with a scale and a zero point for each index along axis.
 template <class T>
@@ -66,11 +79,28 @@ struct FakeQuantizeLearnedBackward {
         BK_TRY(channels().check());
         return require_range(q_min, q_max);
     }
-    size_t workspace_size() const { return pointwise_sums_workspace(layout(), Inputs<T, T, T, T>{}, Outputs<T, T, T>{}); }
+    size_t workspace_size() const {
+        const size_t bytes = pointwise_sums_workspace(layout(), Inputs<T, T, T, T>{}, Outputs<T, T, T>{});
+#if BK_CUDA
+        return std::max(bytes, LearnedParts<T>::of(channels().scope()).workspace());
+#else
+        return bytes;
+#endif
+    }
     Status run(const T* dy, const T* x, const T* scale, const T* zero_point, T* dx, T* dscale, T* dzero_point,
                const Launch& launch) const {
         using C = compute_t<T>;
         const FakeQuantizeLearnableBackward<C> fn{{q_min, q_max, false}, static_cast<C>(grad_factor)};
+#if BK_CUDA
+        if constexpr (sizeof(C) == 4) {
+            const LearnedParts<T> parts = LearnedParts<T>::of(channels().scope());
+            const bool fits = parts.workspace() == 0 || workspace_holds(launch, parts.workspace());
+            const bool aligned = is_aligned(dy, kVectorBytes) && is_aligned(x, kVectorBytes) && is_aligned(dx, kVectorBytes);
+            if ((dscale != nullptr || dzero_point != nullptr) && parts.serves() && fits && aligned)
+                return run_learned_parts(launch,
+                                         LearnedCall<T>{parts, fn, dy, x, scale, zero_point, dx, dscale, dzero_point, nullptr});
+        }
+#endif
         return pointwise_sums(launch, layout(), fn, outputs(dx, dscale, dzero_point), inputs(dy, x, scale, zero_point));
     }
 

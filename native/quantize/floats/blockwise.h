@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
+#include "core/collectives/items.h"
 #include "core/collectives/team.h"
 #include "quantize/floats/four_bit.h"
 #include "quantize/floats/values.h"
@@ -172,59 +173,128 @@ struct Quantize8BitBlocks {
     }
 };
 
-// Codes to numbers, some at a time.
-template <class T>
-struct FourBitDequantizeJob {
-    static constexpr int kPart = kDecodedLanes<T>;
+// Codes to numbers, some at a time, by a rule: load(e, count) gives Codes of kPart elements from e on, decode() their values
+// where all of them are of one block, and value() that of one.
+template <class T, class Rule>
+struct DecodeJob {
+    static constexpr int kPart = kDecodedLanes<T>, kAhead = BK_CUDA ? 4 : 1;  // elements of a step, steps read together
+    static constexpr int64_t kElements = kTeamItems * 4 * kPart;              // of a team
     int64_t numel;
-    FourBitWeights w;  // of one row
-    bool has_one_block, has_aligned_codes, is_aligned;
+    Rule rule;
+    bool is_aligned;
     T* out;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const float* const book = share_book(team, w.book);
-        const int64_t begin = item * kTeamItems * 4 * kPart, stop = begin + kTeamItems * 4 * kPart;
-        const int64_t end = stop < numel ? stop : numel;
-        for (int64_t e = begin + team.rank * kPart; e < end; e += team.size * kPart) {
-            uint8_t bytes[kPart / 2];
-            load_bytes(bytes, w.codes + e / 2, (numel - e + 1) / 2, has_aligned_codes);
-            float values[kPart], scale = w.maxima.of(e / w.block);
-            for (int i = 0; i < kPart; ++i) {
-                if (!has_one_block && e + i < numel) scale = w.maxima.of((e + i) / w.block);
-                values[i] = math::product(book[bytes[i / 2] >> (i % 2 == 0 ? 4 : 0) & 15], scale);
+        const int64_t begin = item * kElements, stop = begin + kElements, end = stop < numel ? stop : numel;
+        const int64_t own = begin + int64_t{team.rank} * kPart, step = int64_t{team.size} * kPart;
+        typename Rule::Codes codes[kAhead] = {};
+        load(codes, own, step, end);
+        const float* const table = rule.share(team);
+        for (int64_t first = own; first < end; first += step * kAhead) {
+            if (first != own) load(codes, first, step, end);
+            BK_UNROLL
+            for (int i = 0; i < kAhead; ++i) {
+                const int64_t e = first + i * step;
+                if (e >= end) break;
+                if (!rule.has_one_block) {
+                    store_each(table, codes[i], e);
+                    continue;
+                }
+                float values[kPart];
+                rule.decode(table, codes[i], values);
+                store_rounded(out + e, values, numel - e, is_aligned);
             }
-            store_rounded(out + e, values, numel - e, is_aligned);
         }
+    }
+
+    Status run(const Launch& launch) const { return run_teams(launch, ceil_div(numel, kElements), kElements, *this, true); }
+
+private:
+    BK_HD void store_each(const float* table, const typename Rule::Codes& codes, int64_t e) const {
+        for (int i = 0; i < kPart && e + i < numel; ++i) out[e + i] = narrow<T>(rule.value(table, codes, e, i));
+    }
+    BK_HD void load(typename Rule::Codes (&codes)[kAhead], int64_t first, int64_t step, int64_t end) const {
+        BK_UNROLL
+        for (int i = 0; i < kAhead; ++i)
+            if (first + i * step < end) codes[i] = rule.load(first + i * step, numel - first - i * step);
     }
 };
 
-template <class T>
-struct EightBitDequantizeJob {
-    static constexpr int kPart = kDecodedLanes<T>;
-    int64_t numel, block;
-    bool has_one_block, has_aligned_codes, is_aligned;
+// Blocks of a flat array.
+struct FlatBlocks {
+    ItemSplit<2> split;
+
+    static FlatBlocks of(int64_t numel, int64_t block) {
+        const int64_t extents[] = {ceil_div(numel, block), block};
+        return {ItemSplit<2>::of(extents)};
+    }
+    BK_HD int64_t at(int64_t e) const {
+        int64_t index[2];
+        split.indices(e, index);
+        return index[0];
+    }
+};
+
+// Bytes of codes and the magnitude of the first one's block.
+struct PartCodes {
+    uint64_t bytes;
+    float scale;
+};
+
+template <int kPart>
+struct FourBitDecode {
+    using Codes = PartCodes;
+    FourBitWeights w;  // of one row
+    FlatBlocks blocks;
+    bool has_one_block, has_aligned_codes;
+
+    BK_HD const float* share(const Team& team) const { return share_book(team, w.book); }
+    BK_HD Codes load(int64_t e, int64_t count) const {
+        return {load_part<kPart / 2>(w.codes + e / 2, (count + 1) / 2, has_aligned_codes), w.maxima.of(blocks.at(e))};
+    }
+    BK_HD void decode(const float* book, const Codes& codes, float (&values)[kPart]) const {
+        BK_UNROLL
+        for (int i = 0; i < kPart; ++i) values[i] = math::product(book[code(codes, i)], codes.scale);
+    }
+    BK_HD float value(const float* book, const Codes& codes, int64_t e, int i) const {
+        return math::product(book[code(codes, i)], w.maxima.of(blocks.at(e + i)));
+    }
+
+private:
+    BK_HD static uint32_t code(const Codes& codes, int i) {
+        return static_cast<uint32_t>(codes.bytes >> (4 * (i ^ 1))) & 15u;  // even ones are in high halves
+    }
+};
+
+template <int kPart>
+struct EightBitDecode {
+    using Codes = PartCodes;
+    FlatBlocks blocks;
+    bool has_one_block, has_aligned_codes;
     const uint8_t* codes;
     const float *map, *largest, *offset;
-    T* out;
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
+    BK_HD const float* share(const Team& team) const {
         float* const own = static_cast<float*>(team.scratch);
         for (int i = team.rank; i < 256; i += team.size) own[i] = map[i];
         team.sync();
-        const int64_t begin = item * kTeamItems * 4 * kPart, stop = begin + kTeamItems * 4 * kPart;
-        const int64_t end = stop < numel ? stop : numel;
-        const float added = offset == nullptr ? 0.0f : -offset[0];
-        for (int64_t e = begin + team.rank * kPart; e < end; e += team.size * kPart) {
-            uint8_t bytes[kPart];
-            load_bytes(bytes, codes + e, numel - e, has_aligned_codes);
-            float values[kPart], scale = largest[e / block];
-            for (int i = 0; i < kPart; ++i) {
-                if (!has_one_block && e + i < numel) scale = largest[(e + i) / block];
-                const float value = math::product(own[bytes[i]], scale);
-                values[i] = offset == nullptr ? value : difference(value, added);
-            }
-            store_rounded(out + e, values, numel - e, is_aligned);
-        }
+        return own;
+    }
+    BK_HD Codes load(int64_t e, int64_t count) const {
+        return {load_part<kPart>(codes + e, count, has_aligned_codes), largest[blocks.at(e)]};
+    }
+    BK_HD void decode(const float* own, const Codes& part, float (&values)[kPart]) const {
+        BK_UNROLL
+        for (int i = 0; i < kPart; ++i) values[i] = value_of(own, part, i, part.scale);
+    }
+    BK_HD float value(const float* own, const Codes& part, int64_t e, int i) const {
+        return value_of(own, part, i, largest[blocks.at(e + i)]);
+    }
+
+private:
+    BK_HD float value_of(const float* own, const Codes& part, int i, float scale) const {
+        const float value = math::product(own[static_cast<uint32_t>(part.bytes >> (8 * i)) & 255u], scale);
+        return offset == nullptr ? value : difference(value, -offset[0]);
     }
 };
 
@@ -259,13 +329,13 @@ struct Dequantize4Bit {
     Status run(const uint8_t* codes, const float* absmax, const uint8_t* absmax_codes, const float* absmax_map,
                const float* absmax_outer, const float* absmax_offset, T* y, const Launch& launch) const {
         BK_TRY(check_maxima(absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset));
-        using Job = FourBitDequantizeJob<T>;
+        constexpr int kPart = kDecodedLanes<T>;
         const BlockMaxima maxima{absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset};
         const FourBitWeights w{
             FourBitLayout::kColumns, static_cast<codec::CodeBook>(book), 1, numel, block_size, codes, maxima};
-        const Job job{numel, w, block_size % Job::kPart == 0, is_aligned(codes, Job::kPart / 2), is_aligned(y, kVectorBytes),
-                      y};
-        return run_teams(launch, ceil_div(numel, kTeamItems * 4 * Job::kPart), kTeamItems * 4 * Job::kPart, job, true);
+        const FourBitDecode<kPart> rule{w, FlatBlocks::of(numel, block_size), block_size % kPart == 0,
+                                        is_aligned(codes, kPart / 2)};
+        return DecodeJob<T, FourBitDecode<kPart>>{numel, rule, is_aligned(y, kVectorBytes), y}.run(launch);
     }
 };
 
@@ -279,18 +349,10 @@ struct Dequantize8BitBlocks {
     Status check() const { return check_blocks(numel, block_size); }
     Status run(const uint8_t* codes, const float* absmax, const float* map, const float* offset, T* y,
                const Launch& launch) const {
-        using Job = EightBitDequantizeJob<T>;
-        const Job job{numel,
-                      block_size,
-                      block_size % Job::kPart == 0,
-                      is_aligned(codes, Job::kPart),
-                      is_aligned(y, kVectorBytes),
-                      codes,
-                      map,
-                      absmax,
-                      offset,
-                      y};
-        return run_teams(launch, ceil_div(numel, kTeamItems * 4 * Job::kPart), kTeamItems * 4 * Job::kPart, job, true);
+        constexpr int kPart = kDecodedLanes<T>;
+        const EightBitDecode<kPart> rule{
+            FlatBlocks::of(numel, block_size), block_size % kPart == 0, is_aligned(codes, kPart), codes, map, absmax, offset};
+        return DecodeJob<T, EightBitDecode<kPart>>{numel, rule, is_aligned(y, kVectorBytes), y}.run(launch);
     }
 };
 

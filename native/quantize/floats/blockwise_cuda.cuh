@@ -79,7 +79,7 @@ inline EightBitLanes lanes_of(const EightBitCodes& rule) { return {rule}; }
 
 template <class T, class Lanes>
 struct BlockwiseLanes {
-    static constexpr int kPart = 8, kSteps = 8;
+    static constexpr int kPart = 8, kSteps = 8, kAhead = 2;  // steps of a thread, and those read together
     static constexpr int64_t kElements = int64_t{kMaxTeamThreads} * kPart * kSteps;  // of a team
 
     int64_t numel;
@@ -91,31 +91,49 @@ struct BlockwiseLanes {
     Lanes rule;
 
     BK_DEVICE void operator()(const Team& team, int64_t item) const {
+        float values[kAhead][kPart];
+        load(values, item * kElements + team.rank * kPart);
         rule.set_up(team);
 #pragma unroll 1
-        for (int step = 0; step < kSteps; ++step) {
-            const int64_t e = item * kElements + (int64_t{step} * kMaxTeamThreads + team.rank) * kPart, count = numel - e;
-            float values[kPart] = {};
-            if (count > 0) load_widened(values, x + e, count, is_aligned);
-            uint32_t bits = 0;
+        for (int step = 0; step < kSteps; step += kAhead) {
+            const int64_t first = item * kElements + (int64_t{step} * kMaxTeamThreads + team.rank) * kPart;
+            if (step > 0) load(values, first);
             BK_UNROLL
-            for (int i = 0; i < kPart; ++i) {
-                if (offset != nullptr && i < count) values[i] = difference(values[i], offset[0]);
-                const uint32_t own = bit_cast<uint32_t>(values[i]) & 0x7fffffffu;
-                bits = own > bits ? own : bits;
-            }
-            for (int distance = 1; distance < lanes; distance *= 2) {
-                const uint32_t other = shuffle_xor(bits, distance);
-                bits = other > bits ? other : bits;
-            }
-            if (count <= 0) continue;
-            const float most = bit_cast<float>(bits), factor = factor_of(most);
-            if (team.rank % lanes == 0) largest[e >> shift] = stored_magnitude(most);
-            store_codes(team, values, factor, e, count);
+            for (int i = 0; i < kAhead; ++i) quantize(team, values[i], first + i * kStride);
         }
     }
 
 private:
+    static constexpr int64_t kStride = int64_t{kMaxTeamThreads} * kPart;
+
+    // Elements of kAhead steps, zeros where there are none.
+    BK_DEVICE void load(float (&values)[kAhead][kPart], int64_t first) const {
+        BK_UNROLL
+        for (int s = 0; s < kAhead; ++s) {
+            const int64_t e = first + s * kStride, count = numel - e;
+            BK_UNROLL
+            for (int i = 0; i < kPart; ++i) values[s][i] = 0.0f;
+            if (count > 0) load_widened(values[s], x + e, count, is_aligned);
+        }
+    }
+    BK_DEVICE void quantize(const Team& team, float (&values)[kPart], int64_t e) const {
+        const int64_t count = numel - e;
+        uint32_t bits = 0;
+        BK_UNROLL
+        for (int i = 0; i < kPart; ++i) {
+            if (offset != nullptr && i < count) values[i] = difference(values[i], offset[0]);
+            const uint32_t own = bit_cast<uint32_t>(values[i]) & 0x7fffffffu;
+            bits = own > bits ? own : bits;
+        }
+        for (int distance = 1; distance < lanes; distance *= 2) {
+            const uint32_t other = shuffle_xor(bits, distance);
+            bits = other > bits ? other : bits;
+        }
+        if (count <= 0) return;
+        const float most = bit_cast<float>(bits), factor = factor_of(most);
+        if (team.rank % lanes == 0) largest[e >> shift] = stored_magnitude(most);
+        store_codes(team, values, factor, e, count);
+    }
     BK_HD void store_codes(const Team& team, const float (&values)[kPart], float factor, int64_t e, int64_t count) const {
         uint32_t words[2] = {};
         BK_UNROLL

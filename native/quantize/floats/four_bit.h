@@ -11,6 +11,7 @@
 #include "core/abi/checks.h"
 #include "core/codec/code_books.h"
 #include "core/collectives/team.h"
+#include "core/math/fastdiv.h"
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
@@ -66,6 +67,30 @@ BK_HD void load_bytes(uint8_t (&bytes)[N], const uint8_t* from, int64_t count, b
     for (int i = 0; i < N; ++i) bytes[i] = i < count ? from[i] : uint8_t{0};
 }
 
+// `count` bytes, the first lowest. `is_aligned_to_8`: they lie behind a multiple of `count` from an address so aligned, or, of
+// 2 or 4 bytes, are aligned to their number.
+BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
+    if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
+    if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
+    uint64_t part = 0;
+    if (is_aligned_to_8 && count % 2 == 0) {
+        const uint16_t* const halves = reinterpret_cast<const uint16_t*>(bytes);
+        BK_UNROLL
+        for (int i = 0; i < 3; ++i)
+            if (2 * i < count) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
+        return part;
+    }
+    for (int i = 0; i < count; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    return part;
+}
+
+// Bytes from `from` on, `count` of at most N, the first lowest.
+template <int N>
+BK_HD uint64_t load_part(const uint8_t* from, int64_t count, bool is_aligned_to_n) {
+    if (count >= N) return stream_part(from, N, is_aligned_to_n);
+    return stream_part(from, static_cast<int>(count), false);
+}
+
 // Stores `count` of at most N numbers, rounded to T.
 template <class T, int N>
 BK_HD void store_rounded(T* to, const float (&values)[N], int64_t count, bool is_vector_aligned) {
@@ -112,33 +137,63 @@ constexpr int64_t kFourBitTile = 4096;  // columns of a team that dequantises a 
 // Row pairs to numbers.
 template <class T>
 struct RowPairsJob {
+    static constexpr int kColumns = kDecodedLanes<T>, kAhead = BK_CUDA ? 2 : 1;  // columns of a step, steps read together
     FourBitWeights w;
-    int64_t tiles;
-    bool is_aligned;  // operands and rows, to vectors
+    int64_t tiles, row_blocks;
+    FastDiv<uint32_t> by_block;
+    bool has_one_block;  // for a step
+    bool is_aligned;     // operands and rows, to vectors
     T* out;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        constexpr int kColumns = kDecodedLanes<T>;
+        const int64_t pair = static_cast<uint32_t>(item) / static_cast<uint32_t>(tiles);
+        const int64_t begin = (item - pair * tiles) * kFourBitTile, own = begin + int64_t{team.rank} * kColumns;
+        const int64_t end = begin + kFourBitTile < w.k ? begin + kFourBitTile : w.k, step = int64_t{team.size} * kColumns;
+        Codes codes[kAhead];
+        load_codes(codes, pair, own, step, end);
         const float* const book = share_book(team, w.book);
-        const int64_t pair = item / tiles, begin = item % tiles * kFourBitTile;
-        const int64_t end = begin + kFourBitTile < w.k ? begin + kFourBitTile : w.k;
-        for (int64_t c = begin + team.rank * kColumns; c < end; c += team.size * kColumns) {
-            uint8_t bytes[kColumns];
-            load_bytes(bytes, w.codes + pair * w.k + c, end - c, is_aligned);
-            for (int half = 0; half < 2; ++half) {
-                const int64_t row = 2 * pair + half;
-                int64_t block = w.block_of(row, c), left = w.block - c % w.block;
-                float scale = w.maxima.of(block), values[kColumns];
-                for (int i = 0; i < kColumns; ++i) {
-                    if (left == 0 && c + i < end) {
-                        scale = w.maxima.of(++block);
-                        left = w.block;
-                    }
-                    --left;
-                    values[i] = math::product(book[bytes[i] >> 4 * half & 15], scale);
-                }
-                store_rounded(out + row * w.k + c, values, end - c, is_aligned);
+        for (int64_t first = own; first < end; first += step * kAhead) {
+            if (first != own) load_codes(codes, pair, first, step, end);
+            BK_UNROLL
+            for (int i = 0; i < kAhead; ++i)
+                if (first + i * step < end) store_codes(codes[i], book, pair, first + i * step, end);
+        }
+    }
+
+private:
+    // Codes of some columns of a pair of rows, and the largest magnitudes of their first blocks.
+    struct Codes {
+        uint64_t bytes;
+        float scale[2];
+    };
+    BK_HD static uint32_t code(const Codes& codes, int i, int half) {
+        return static_cast<uint32_t>(codes.bytes >> (8 * i + 4 * half)) & 15u;
+    }
+    BK_HD float scale_of(int64_t row, int64_t column) const {
+        return w.maxima.of(row * row_blocks + by_block(static_cast<uint32_t>(column)).quotient);
+    }
+    BK_HD void load_codes(Codes (&codes)[kAhead], int64_t pair, int64_t first, int64_t step, int64_t end) const {
+        BK_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+            const int64_t c = first + i * step;
+            if (c >= end) break;
+            codes[i].bytes = load_part<kColumns>(w.codes + pair * w.k + c, end - c, is_aligned);
+            for (int half = 0; half < 2; ++half) codes[i].scale[half] = scale_of(2 * pair + half, c);
+        }
+    }
+    BK_HD void store_codes(const Codes& codes, const float* book, int64_t pair, int64_t c, int64_t end) const {
+        BK_UNROLL
+        for (int half = 0; half < 2; ++half) {
+            const int64_t row = 2 * pair + half;
+            if (!has_one_block) {
+                for (int i = 0; i < kColumns && c + i < end; ++i)
+                    out[row * w.k + c + i] = narrow<T>(math::product(book[code(codes, i, half)], scale_of(row, c + i)));
+                continue;
             }
+            float values[kColumns];
+            BK_UNROLL
+            for (int i = 0; i < kColumns; ++i) values[i] = math::product(book[code(codes, i, half)], codes.scale[half]);
+            store_rounded(out + row * w.k + c, values, end - c, is_aligned);
         }
     }
 };

@@ -170,17 +170,31 @@ struct Fp8MaximaJob : Fp8Tile<T> {
     }
 };
 
+// Codes of a tile; of global scales, after its maxima.
 template <class T>
 struct Fp8QuantizeJob : Fp8Tile<T> {
+    static constexpr int kTransposeBytes = BK_CUDA ? 16 : 4;  // stored at once
     bool is_aligned_code, is_aligned_transpose;
     uint8_t *y, *y_t;  // either may be null
     float *scale, *scale_t;
+    int64_t maxima;  // of the tensor's parts
 
+    int64_t tiles() const { return this->scales.row_tiles() * this->scales.column_tiles(); }
     BK_HD void operator()(const Team& team, int64_t item) const {
         Fp8Scratch& memory = *static_cast<Fp8Scratch*>(team.scratch);
         set_scales(team, item, memory);
         if (y != nullptr) write_rows(team, item, memory);
         if (y_t != nullptr) write_transpose(team, item, memory);
+    }
+
+    // Whether the tile's row i has the first element of its scale.
+    BK_HD static bool writes(const Fp8Scales& s, int64_t row, int64_t column, int i) {
+        switch (s.scaling) {
+            case Fp8Scaling::kTensor: return i == 0 && row == 0 && column == 0;
+            case Fp8Scaling::kRows: return column == 0;
+            case Fp8Scaling::kGroups: return true;
+            default: return i == 0;
+        }
     }
 
 private:
@@ -197,8 +211,7 @@ private:
         const int64_t row = this->first_row(item), column = this->first_column(item);
         float whole = 0.0f;
         if (s.scaling == Fp8Scaling::kTensor) {
-            const int64_t tiles = s.row_tiles() * s.column_tiles();
-            for (int64_t i = team.rank; i < tiles; i += team.size) whole = larger_magnitude(whole, this->row_maxima[i]);
+            for (int64_t i = team.rank; i < maxima; i += team.size) whole = larger_magnitude(whole, this->row_maxima[i]);
             whole = team.largest(whole);
         } else if (!s.is_global()) {
             whole = this->find_maxima(team, item, y_t != nullptr && s.scaling == Fp8Scaling::kGroups);
@@ -223,16 +236,6 @@ private:
         team.sync();
     }
 
-    // Whether the tile's row i has the first element of its scale.
-    BK_HD static bool writes(const Fp8Scales& s, int64_t row, int64_t column, int i) {
-        switch (s.scaling) {
-            case Fp8Scaling::kTensor: return i == 0 && row == 0 && column == 0;
-            case Fp8Scaling::kRows: return column == 0;
-            case Fp8Scaling::kGroups: return true;
-            default: return i == 0;
-        }
-    }
-
     BK_HD void write_rows(const Team& team, int64_t item, const Fp8Scratch& memory) const {
         for (int index = team.rank; index < kFp8Tile * kFp8Segments; index += team.size) {
             const typename Fp8Tile<T>::Segment p = this->segment(item, index);
@@ -254,7 +257,7 @@ private:
 
     // Transposes halves of the tile's rows through the scratch.
     BK_HD void write_transpose(const Team& team, int64_t item, Fp8Scratch& memory) const {
-        constexpr int kRows = Fp8Scratch::kStageRows, kBytes = 4;
+        constexpr int kRows = Fp8Scratch::kStageRows, kBytes = kTransposeBytes;
         const Fp8Scales& s = this->scales;
         const int64_t column = this->first_column(item);
         for (int64_t row = this->first_row(item); row < this->first_row(item) + kFp8Tile; row += kRows) {
@@ -280,6 +283,17 @@ private:
         }
     }
 };
+
+constexpr int64_t kFp8TileBytes = int64_t{kFp8Tile} * kFp8Tile * 4;
+
+template <class T>
+Status run_fp8_maxima(const Launch& launch, const Fp8QuantizeJob<T>& job) {
+    return run_teams(launch, job.tiles(), kFp8TileBytes, Fp8MaximaJob<T>{job}, true);
+}
+
+// Finds maxima where scales are global, and runs the job, or on a GPU its like.
+template <class T>
+Status run_fp8_quantize(const Launch& launch, const Fp8QuantizeJob<T>& job);
 
 inline Status check_fp8(int32_t rows, int32_t columns, int32_t scaling) {
     BK_TRY(require_non_negative({{"rows", rows}, {"columns", columns}}));
@@ -310,8 +324,6 @@ struct QuantizeFp8 {
         if (y_t != nullptr && scale_t == nullptr) return fail(Status::kInvalidProblem, "scale_t is NULL, but y_t is not");
         const bool aligned = columns % kVectorBytes == 0 && is_aligned(x, kVectorBytes);
         Fp8Tile<T> tile{scales(), std::is_same_v<U, e5m2>, powers_of_two != 0, aligned, x, nullptr, nullptr};
-        const int64_t tiles = scales().row_tiles() * scales().column_tiles();
-        constexpr int64_t kBytes = int64_t{kFp8Tile} * kFp8Tile * 4;
         if (scales().is_global()) {
             if (!workspace_holds(launch, workspace_size()))
                 return fail(Status::kWorkspaceTooSmall, "workspace has %zu bytes, must have %zu",
@@ -320,16 +332,17 @@ struct QuantizeFp8 {
             const Maxima maxima = take_maxima(&carver);
             tile.row_maxima = maxima.rows;
             if (scales().scaling == Fp8Scaling::kRows && y_t != nullptr) tile.column_maxima = maxima.columns;
-            BK_TRY(run_teams(launch, tiles, kBytes, Fp8MaximaJob<T>{tile}, true));
         }
+        constexpr int kTransposed = Fp8QuantizeJob<T>::kTransposeBytes;
         const Fp8QuantizeJob<T> job{tile,
                                     columns % kFp8Segment == 0 && is_aligned(y, kFp8Segment),
-                                    rows % 4 == 0 && is_aligned(y_t, 4),
+                                    rows % kTransposed == 0 && is_aligned(y_t, kTransposed),
                                     reinterpret_cast<uint8_t*>(y),
                                     reinterpret_cast<uint8_t*>(y_t),
                                     scale,
-                                    scale_t};
-        return run_teams(launch, tiles, kBytes, job, true);
+                                    scale_t,
+                                    scales().row_tiles() * scales().column_tiles()};
+        return run_fp8_quantize(launch, job);
     }
 
 private:
@@ -396,3 +409,9 @@ struct DequantizeFp8 {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/fp8_blocks_cuda.cuh"
+#else
+#include "quantize/floats/fp8_blocks_cpu.h"
+#endif

@@ -8,6 +8,7 @@
 
 #include "core/abi/checks.h"
 #include "core/codec/mx.h"
+#include "core/collectives/items.h"
 #include "core/collectives/team.h"
 #include "quantize/floats/four_bit.h"
 #include "quantize/floats/values.h"
@@ -19,29 +20,13 @@ using codec::ScaleMap;
 
 constexpr int64_t kBlocksOfTeam = 1024;
 
-// `count` bytes of a stream: those of a vector's elements, behind multiples of them, aligned to 8 if so said.
-BK_HD uint64_t stream_part(const uint8_t* bytes, int count, bool is_aligned_to_8) {
-    if (is_aligned_to_8 && count == 8) return load<1>(reinterpret_cast<const uint64_t*>(bytes)).lane[0];
-    if (is_aligned_to_8 && count == 4) return load<1>(reinterpret_cast<const uint32_t*>(bytes)).lane[0];
-    uint64_t part = 0;
-    if (is_aligned_to_8 && count % 2 == 0) {
-        const uint16_t* const halves = reinterpret_cast<const uint16_t*>(bytes);
-        BK_UNROLL
-        for (int i = 0; i < 3; ++i)
-            if (2 * i < count) part |= static_cast<uint64_t>(halves[i]) << (16 * i);
-        return part;
-    }
-    for (int i = 0; i < count; ++i) part |= static_cast<uint64_t>(bytes[i]) << (8 * i);
-    return part;
-}
-
 template <class T>
 struct MxQuantizeJob {
     codec::MxFormat format;
     codec::ScaleRule rule;
     ScaleMap scales;
     int64_t n;
-    bool is_aligned;
+    bool is_aligned, has_aligned_codes;  // to 8
     const T* x;
     const float* tensor_scale;  // of NVFP4; null is 1
     uint8_t* codes;
@@ -87,6 +72,7 @@ private:
         }
         scale_codes[scale_at] = static_cast<uint8_t>(code);
         uint8_t* const to = codes + at * layout.bytes();
+        if (kBlock == 16) return store_nvfp4(to, values, factor, is_finite);
         const int bits = layout.bits();
         for (int i = 0; i < kBlock; i += 4) {  // four elements are a whole number of bytes
             uint32_t four = 0;
@@ -97,6 +83,21 @@ private:
             }
             for (int byte = 0; byte < bits / 2; ++byte)
                 to[i / 4 * (bits / 2) + byte] = static_cast<uint8_t>(four >> (8 * byte));
+        }
+    }
+
+    template <int kBlock>
+    BK_HD void store_nvfp4(uint8_t* to, const float (&values)[kBlock], float factor, bool is_finite) const {
+        Vec<uint32_t, 2> words{};
+        if (is_finite) {
+            BK_UNROLL
+            for (int i = 0; i < 16; ++i)
+                words.lane[i / 8] |= codec::e2m1_code(math::product(values[i % kBlock], factor)) << (4 * (i % 8));
+        }
+        if (has_aligned_codes) {
+            store<2>(reinterpret_cast<uint32_t*>(to), words);
+        } else {
+            for (int i = 0; i < 8; ++i) to[i] = static_cast<uint8_t>(words.lane[i / 4] >> (8 * (i % 4)));
         }
     }
 };
@@ -157,6 +158,10 @@ struct MxDequantizeJob {
     }
 };
 
+// Runs the job, or on a GPU its like, which reads ahead.
+template <class T>
+Status run_mx_dequantize(const Launch& launch, const MxDequantizeJob<T>& job);
+
 inline Status require_mx_format(int32_t format) { return require_member("mx_format", format, codec::kMxFormats); }
 
 // Members of both directions.
@@ -198,6 +203,7 @@ struct QuantizeMx {
                                    scales(),
                                    n,
                                    is_aligned(x, kVectorBytes),
+                                   is_aligned(codes, 8),
                                    x,
                                    tensor_scale,
                                    codes,
@@ -226,7 +232,7 @@ struct DequantizeMx {
                                      scale_codes,
                                      tensor_scale,
                                      y};
-        return run_teams(launch, ceil_div(int64_t{rows} * n / kDecodedLanes<T>, kBlocksOfTeam), kBlocksOfTeam * 16, job);
+        return run_mx_dequantize(launch, job);
     }
 };
 

@@ -41,7 +41,13 @@ struct Nf4Dequantize : Nf4Shape {
     Status run(const uint8_t* w_packed, const float* absmax, T* out, const Launch& launch) const {
         const bool aligned = k % kVectorBytes == 0 && is_aligned(w_packed, kVectorBytes) && is_aligned(out, kVectorBytes);
         const int64_t tiles = ceil_div<int64_t>(k, kFourBitTile);
-        const RowPairsJob<T> job{weights(w_packed, absmax), tiles, aligned, out};
+        const RowPairsJob<T> job{weights(w_packed, absmax),
+                                 tiles,
+                                 blocks(),
+                                 FastDiv<uint32_t>(block_size),
+                                 block_size % RowPairsJob<T>::kColumns == 0,
+                                 aligned,
+                                 out};
         return run_teams(launch, row_pairs() * tiles, k < kFourBitTile ? k : kFourBitTile, job, true);
     }
 };

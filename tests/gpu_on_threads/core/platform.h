@@ -147,6 +147,12 @@ T atomicMin(T* p, std::common_type_t<T> value) {
     return old;
 }
 template <class T>
+T atomicExch(T* p, std::common_type_t<T> value) {
+    const T old = *p;
+    *p = value;
+    return old;
+}
+template <class T>
 T atomicCAS(T* p, std::common_type_t<T> expected, std::common_type_t<T> wanted) {
     const T old = *p;
     if (old == expected) *p = wanted;
