@@ -7,7 +7,7 @@ import pytest
 import baracuda as bk
 
 LENGTHS = (1, 4, 17, 33, 129, 257, 513, 1537)
-MANY = 300  # more than two for each multiprocessor
+MANY = 300  # more than two for each SM
 
 
 def order(x, largest):
