@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms of many 16-bit floats on a GPU, with bins of equal width: bit patterns are counted in shared memory, and patterns
-// become bins at the end, so that an element costs no arithmetic of floats.
-//
-// Patterns of one sign are in the order of their magnitudes. Those up to `least` are in the bin of zero and those from `most`
-// on in that of infinity, so that a clamp leaves few slots: 1,470 for 100 bins of bf16 in [-4, 4]. Both halves of a word are
-// clamped at once; lanes share 2^k copies of the slots.
+// become bins at the end (search/pattern_slots.h). Both halves of a word are clamped at once; lanes share 2^k copies of the
+// slots.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +10,8 @@
 
 #include "core/abi/launch.h"
 #include "core/types/vec.h"
-#include "search/bins.h"
 #include "search/count.h"
+#include "search/pattern_slots.h"
 
 namespace bk {
 
@@ -30,12 +27,6 @@ struct CountTable {
             atomicAdd(static_cast<uint32_t*>(counts) + bin, count);
     }
 };
-
-// Bins of equal width of 16-bit floats.
-template <class Bins>
-constexpr bool kCountsPatterns = false;
-template <class T>
-constexpr bool kCountsPatterns<UniformBins<T>> = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 // 0xffff in each half whose upper bit is set.
 BK_DEVICE uint32_t signs_of_halves(uint32_t word) {
@@ -61,49 +52,30 @@ BK_DEVICE uint32_t clamp_halves(uint32_t word, uint32_t least, uint32_t most) {
 #endif
 }
 
-// Slots of the bit patterns of T, for each sign; the bounds and the pattern of slot 0 stand in both halves of a word.
+// Both halves of a word with +0 for -0: the sum with +0 rounds to it, and NaN stays NaN.
 template <class T>
-struct PatternSlots {
-    uint32_t least[2], most[2], origin[2];
-    int32_t count, positive;  // slots; those of positive numbers come first
+BK_DEVICE uint32_t with_positive_zeros(uint32_t word) {
+#if BK_ON_GPU
+    uint32_t sum;
+    if constexpr (std::is_same_v<T, bf16>)
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(word), "r"(0x3f803f80u), "r"(0u));
+    else
+        asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(word), "r"(0x3c003c00u), "r"(0u));
+    return sum;
+#else
+    const uint32_t low = word & 0xffffu, high = word >> 16;
+    return (low == 0x8000u ? 0u : low) | (high == 0x8000u ? 0u : high) << 16;
+#endif
+}
 
-    static PatternSlots make(const UniformBins<T>& bins) {
-        constexpr uint32_t kInfinity = KeyTraits<T>::kLargest;
-        PatternSlots slots{};
-        for (uint32_t sign = 0; sign < 2; ++sign) {
-            const auto rank = [&](uint32_t magnitude) {
-                const T x{static_cast<uint16_t>(sign << 15 | magnitude)};
-                const float value = widen(x);
-                return value < bins.low ? -1 : value > bins.high ? bins.num_bins : static_cast<int32_t>(bins.exact(x, nullptr));
-            };
-            uint32_t least = 0, most = kInfinity;
-            for (uint32_t beyond = kInfinity; least < beyond;) {
-                const uint32_t middle = (least + beyond + 1) / 2;
-                (rank(middle) == rank(0) ? least : beyond) = rank(middle) == rank(0) ? middle : middle - 1;
-            }
-            for (uint32_t below = least; below < most;) {
-                const uint32_t middle = (below + most) / 2;
-                (rank(middle) == rank(kInfinity) ? most : below) = rank(middle) == rank(kInfinity) ? middle : middle + 1;
-            }
-            slots.least[sign] = (sign << 15 | least) * 0x10001u;
-            slots.most[sign] = (sign << 15 | most) * 0x10001u;
-            slots.origin[sign] = ((sign << 15 | least) - static_cast<uint32_t>(slots.count)) * 0x10001u;
-            slots.count += static_cast<int32_t>(most - least) + 1;
-            if (sign == 0) slots.positive = slots.count;
-        }
-        return slots;
-    }
-
-    // The slots of both halves.
-    BK_DEVICE uint32_t of(uint32_t word) const {
-        const uint32_t signs = signs_of_halves(word);
-        const auto chosen = [&](const uint32_t (&of_sign)[2]) { return (signs & of_sign[1]) | (~signs & of_sign[0]); };
-        return clamp_halves(word, chosen(least), chosen(most)) - chosen(origin);
-    }
-    BK_DEVICE T pattern(int32_t slot) const {
-        return T{static_cast<uint16_t>(static_cast<uint32_t>(slot) + (origin[slot < positive ? 0 : 1] & 0xffffu))};
-    }
-};
+// The slots of both halves of a word.
+template <class T>
+BK_DEVICE uint32_t slots_of_halves(const PatternSlots<T>& slots, uint32_t loaded) {
+    const uint32_t word = with_positive_zeros<T>(loaded);
+    const uint32_t signs = signs_of_halves(word);
+    const auto chosen = [&](const uint32_t (&of_sign)[2]) { return (signs & of_sign[1]) | (~signs & of_sign[0]); };
+    return clamp_halves(word, chosen(slots.least), chosen(slots.most)) - chosen(slots.origin);
+}
 
 constexpr int kPatternThreads = 512;
 constexpr int64_t kPatternBytes = 100 << 10;         // of shared memory, so that an SM has two blocks
@@ -135,7 +107,7 @@ __global__ void __launch_bounds__(kPatternThreads)
 #pragma unroll
             for (int w = 0; w < kWords; ++w) {
                 const uint32_t word = loaded[u].lane[2 * w].bits | static_cast<uint32_t>(loaded[u].lane[2 * w + 1].bits) << 16;
-                const uint32_t both = slots.of(word);
+                const uint32_t both = slots_of_halves(slots, word);
                 atomicAdd(own + (both & 0xffffu) * static_cast<uint32_t>(count), 1u);
                 atomicAdd(own + (both >> 16) * static_cast<uint32_t>(count), 1u);
             }
@@ -143,7 +115,7 @@ __global__ void __launch_bounds__(kPatternThreads)
     }
     const int64_t single = blockIdx.x > 0 ? 0 : n - vectors * kLanes;  // the head, then the tail
     for (int64_t i = thread; i < single; i += kPatternThreads)
-        atomicAdd(own + (slots.of(x[i < head ? i : i + vectors * kLanes].bits) & 0xffffu) * static_cast<uint32_t>(count), 1u);
+        atomicAdd(own + slots.of(x[i < head ? i : i + vectors * kLanes].bits) * static_cast<uint32_t>(count), 1u);
     __syncthreads();
     for (int slot = thread; slot < slots.count; slot += kPatternThreads) {
         uint32_t sum = 0;
