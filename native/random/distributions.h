@@ -53,15 +53,14 @@ struct Normal {
     BK_HD C operator()(const uint32_t* word, const MoreWords&) const { return fma(stddev, standard_normal<C>(word), mean); }
 };
 
-// The distributions that one kernel serves, since a choice at run time costs nothing beside a logarithm.
+// The distributions that one kernel serves; each has a loop of its own (each_case).
 enum Shape : int32_t { kLogNormal, kTruncatedNormal, kExponential, kGumbel, kCauchy, kLaplace, kLogistic, kGeometric };
 
-// -ln(u) of the exponential distribution, precise for u near 0 and, as -ln(1 - t), near 1.
+// ln(u), which the exponential distribution has the negative of, precise for u near 0 and, as ln(1 - t), near 1.
 template <class C>
-BK_HD C standard_exponential(const Midpoint<C>& u) {
-    const math::portable::Split<C> s = math::portable::split(pick(u.is_upper(), C(1) - u.t, u.t));
-    const bool is_near_one = u.is_upper() & (u.t < C(0.25));
-    return -math::portable::log_of(pick(is_near_one, C(0), s.k), pick(is_near_one, -u.t, s.f));
+BK_HD C log_uniform(const uint32_t* word) {
+    const math::portable::Split<C> s = math::portable::split(Midpoint<C>::whole(word));
+    return math::portable::log_of(s.scaled, pick(Midpoint<C>::is_above_3_4(word), -Midpoint<C>::of(word).t, s.f));
 }
 
 template <class C>
@@ -80,12 +79,12 @@ struct Shaped {
         switch (shape) {
             case kLogNormal: return math::portable::exp(fma(b, math::normal_quantile(u.x, u.t), a));
             case kTruncatedNormal: return truncated_normal(u);
-            case kExponential: return b * standard_exponential(u);
-            case kGumbel: return fma(-b, math::portable::log(standard_exponential(u)), a);
+            case kExponential: return -b * log_uniform<C>(word);
+            case kGumbel: return fma(-b, math::portable::log(-log_uniform<C>(word)), a);
             case kCauchy: return fma(u.side * b, math::portable::cotpi(u.t), a);
             case kLaplace: return fma(-u.side * b, math::portable::log(C(2) * u.t), a);
-            case kLogistic: return fma(-u.side * b, math::portable::log(u.t / (C(1) - u.t)), a);
-            default: return geometric(u);
+            case kLogistic: return fma(-u.side * b, math::portable::log(math::portable::quotient(u.t, C(1) - u.t)), a);
+            default: return geometric(word);
         }
     }
     template <class F, class Body>
@@ -121,8 +120,8 @@ private:
         return pick(y < least, least, pick(y > most, most, y));
     }
     // Trials to the first success: the least k >= 1 with 1 - (1 - p)^k >= 1 - u. a = 1 / ln(1 - p).
-    BK_HD C geometric(const Midpoint<C>& u) const {
-        const C trials = math::portable::ceil(-a * standard_exponential(u));
+    BK_HD C geometric(const uint32_t* word) const {
+        const C trials = math::portable::ceil(a * log_uniform<C>(word));
         return pick(trials < C(1), C(1), trials);
     }
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "search/count.h"
+#include "search/pattern_slots.h"
 #include "search/searchsorted_cpu.h"
 
 namespace bk {
@@ -79,12 +80,47 @@ void count_few_bins(const Bins& bins, const typename Bins::Element* x, int64_t n
     });
 }
 
+constexpr int64_t kManyPatterns = 1 << 16;  // elements; fewer are not worth the slots
+constexpr int32_t kMostSlots = 6144;        // 24 KiB of the stack
+
+// Elements of bf16 are mostly beside an edge that is rounded to bf16, where bins are computed one by one.
+template <int kCopies, class T, class Count>
+void count_patterns(const UniformBins<T>& bins, const PatternSlots<T>& shared_slots, const T* x, int64_t n, Count* counts) {
+    parallel_ranges(n, 32768, [&](int64_t begin, int64_t end) {
+        const PatternSlots<T> slots = shared_slots;  // not among what the buffer may overlap
+        constexpr int64_t kMost = int64_t{1} << 31;  // of elements that a table of u32 counts
+        for (int64_t first = begin; first < end; first += kMost) {
+            uint32_t table[kMostSlots] = {}, slot[kBinBuffer];
+            const int64_t last = std::min(first + kMost, end);
+            for (int64_t from = first; from < last; from += kBinBuffer) {
+                const int64_t length = std::min(kBinBuffer, last - from);
+                BK_VECTOR_LOOP
+                for (int64_t k = 0; k < length; ++k) slot[k] = slots.of(x[from + k].bits);
+                for (int64_t k = 0; k < length; ++k) ++table[slot[k] * kCopies + static_cast<uint32_t>(k) % kCopies];
+            }
+            for (int32_t s = 0; s < slots.count; ++s) {
+                uint32_t sum = 0;
+                for (int c = 0; c < kCopies; ++c) sum += table[s * kCopies + c];
+                const uint32_t bin = sum > 0 ? bins.exact(slots.pattern(s), nullptr) : kNoBin;
+                if (bin != kNoBin) __atomic_fetch_add(counts + bin, static_cast<Count>(sum), __ATOMIC_RELAXED);
+            }
+        }
+    });
+}
+
 template <class Bins, class Count>
 Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t num_bins,
                   Count* counts) {
     using Unsigned = std::make_unsigned_t<Count>;
     BK_TRY(clear_counts(launch, num_bins, counts));
     Unsigned* const sums = reinterpret_cast<Unsigned*>(counts);
+    if constexpr (kCountsPatterns<Bins>) {
+        if (n >= kManyPatterns) {
+            const auto slots = PatternSlots<typename Bins::Element>::make(bins);
+            if (slots.count * 4 <= kMostSlots) return count_patterns<4>(bins, slots, x, n, sums), Status::kOk;
+            if (slots.count <= kMostSlots) return count_patterns<1>(bins, slots, x, n, sums), Status::kOk;
+        }
+    }
     if (num_bins * 4 <= kTableCounts<Bins>) {
         count_few_bins<4>(bins, x, n, num_bins, sums);
     } else if (num_bins <= kTableCounts<Bins>) {

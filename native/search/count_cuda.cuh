@@ -13,6 +13,7 @@
 
 #include "core/types/vec.h"
 #include "search/count.h"
+#include "search/count_patterns_cuda.cuh"
 #include "search/searchsorted_cuda.cuh"
 
 namespace bk {
@@ -21,19 +22,6 @@ constexpr int kCountBinThreads = 512;
 constexpr int64_t kTableBytes = 32 << 10;    // of shared memory for copies of a table
 constexpr int64_t kMaxTableBins = 48 << 10;  // with one copy
 constexpr int kCacheBits = 11, kCacheSlots = 1 << kCacheBits;
-
-struct CountTable {
-    void* counts;
-    int32_t num_bins, copy_bits;
-    bool is_wide;  // u64, else u32
-
-    BK_DEVICE void add(int64_t bin, uint32_t count) const {
-        if (is_wide)
-            atomicAdd(static_cast<unsigned long long*>(counts) + bin, static_cast<unsigned long long>(count));
-        else
-            atomicAdd(static_cast<uint32_t*>(counts) + bin, count);
-    }
-};
 
 // The search is not inlined into each lane of a vector.
 template <class Bins>
@@ -188,6 +176,11 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
     BK_TRY(clear_counts(launch, num_bins, counts));
     CountTable table{counts, static_cast<int32_t>(num_bins), 0, sizeof(Count) == 8};
     const int64_t head = elements_to_alignment(x, n);
+    if constexpr (kCountsPatterns<Bins>) {
+        bool is_done = false;
+        const Status status = count_patterns(launch, bins, x, n, head, table, &is_done);
+        if (status != Status::kOk || is_done) return status;
+    }
     const int64_t largest = std::min<int64_t>(kMaxTableBins, (max_shared_bytes(device_arch()) - (1 << 10) - Bins::kStaged) / 4);
     // A table in shared memory is cleared and added to the output by each block, which must pay.
     if (num_bins > largest || num_bins > std::max<int64_t>(n, 4096)) {

@@ -162,7 +162,10 @@ def _portable() -> list[Polynomial]:
     exp = _or_limit(lambda r: (mp.expm1(r) - r) / r**2, lambda r: mp.mpf(1) / 2 + r / 6, mp.mpf(10) ** -8)
     sine = _of_root(lambda t: mp.sinpi(t) / t, lambda s: mp.pi - mp.pi**3 / 6 * s)
     cosine: Function = lambda s: mp.cospi(mp.sqrt(s))  # noqa: E731
+    binary = _or_limit(lambda f: -mp.log(1 + f, 2) / f, lambda f: -1 / mp.log(2))
+    of_mantissas = (mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1)
     return [
+        Polynomial(file, "-log2(1 + f) = f P(f), absolute", binary, of_mantissas, 8, abs, 24, 0, 2.0**-23),
         Polynomial(file, "2 artanh s = 2 s + s^3 P(s^2)", artanh, (zero, mp.mpf("0.02944")), 8, lambda z: z, 53, 0),
         Polynomial(file, "e^r = 1 + r + r^2 P(r)", exp, (-half_ln2, half_ln2), 11, lambda r: r * r / mp.exp(r), 53, 0),
         Polynomial(file, "sin(pi t) = t P(t^2), f32", sine, (zero, sixteenth), 4, lambda s: 1 / sine(s), 24, 2,
@@ -193,7 +196,7 @@ def _quantile_ratio(w: mp.mpf) -> mp.mpf:
 
 
 def _normal_quantile() -> list[Polynomial]:
-    """z / x as a polynomial in w - c up to a limit of w, and in sqrt(w) - c beyond it."""
+    """z / x as a polynomial in w - c or w / ln 2 - c up to a limit of w, and in sqrt(w) - c beyond it."""
 
     def segment(name: str, low: object, high: object, centre: str, count: int, bits: int, exact: int, error: float,
               *, root: bool) -> Polynomial:  # fmt: skip
@@ -202,8 +205,12 @@ def _normal_quantile() -> list[Polynomial]:
         interval = (mp.mpf(low) - c, mp.mpf(high) - c)
         return Polynomial("normal_quantile.h", name, value, interval, count, lambda v: 1 / value(v), bits, exact, error)
 
+    of_binary: Function = lambda v: _quantile_ratio((v + mp.mpf("3.611328125")) * mp.log(2))  # noqa: E731
+    near = (mp.mpf("-3.611328125"), mp.mpf("3.611328125"))
     return [
-        segment("f32, w <= 5", 0, 5, "2.5", 10, 24, 2, 2.0**-25, root=False),
+        Polynomial(
+            "normal_quantile.h", "f32, w <= 7.22 ln 2", of_binary, near, 10, lambda v: 1 / of_binary(v), 24, 2, 2.0**-26
+        ),
         segment("f32, sqrt(w) <= 4.65", mp.sqrt(5), "4.65", "3.4375", 11, 24, 2, 2.0**-24, root=True),
         segment("f32, sqrt(w) <= 8.7", "4.64", "8.7", "6.6875", 8, 24, 2, 2.0**-24, root=True),
         segment("f64, w <= 6.25", 0, "6.25", "3.125", 24, 53, 0, 2.0**-53, root=False),

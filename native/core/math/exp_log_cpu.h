@@ -40,11 +40,13 @@ BK_HD float exp(float x) {
 struct Logarithm {
     float k, f, tail;  // x = 2^k (1 + f); ln(1 + f) = f + tail
 
-    static BK_HD Logarithm of(float k, float f) {
+    // (ln(1 + f) - f) / f^2
+    static BK_HD float curvature(float f) {
         const float q = series(f, 0.333333313f, -0.250008196f, 0.200012416f, -0.166234091f, 0.14201583f, -0.131596163f,
                                0.127621815f, -0.0763634741f);
-        return {k, f, f * f * fma(f, q, -0.5f)};
+        return fma(f, q, -0.5f);
     }
+    static BK_HD Logarithm of(float k, float f) { return {k, f, f * f * curvature(f)}; }
     static BK_HD Logarithm of(float x) {
         constexpr uint32_t kRootHalf = 0x3f3504f3u;
         const bool tiny = x < 0x1p-126f;

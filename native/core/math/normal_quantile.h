@@ -2,8 +2,8 @@
 // Quantile of the standard normal distribution, with the same bits on every target.
 //
 // z(x) for the probability (1 + x) / 2 is x P(w), w = -ln(1 - x^2) = -ln(4 t (1 - t)), where t is the smaller tail: the
-// form of Giles, "Approximating the erfinv function" (2010). P is a polynomial in w near the centre and in sqrt(w)
-// beyond it. x and t come separately, so that both are precise near their zeros. tools/fit has the polynomials.
+// form of Giles, "Approximating the erfinv function" (2010). P is a polynomial in w near the centre, or in w / ln 2 in f32,
+// and in sqrt(w) beyond it. x and t come separately, so that both are precise near their zeros. tools/fit has the polynomials.
 #pragma once
 
 #include "core/math/portable.h"
@@ -15,12 +15,13 @@ namespace quantile {
 
 using portable::series;
 
-BK_HD float centre_limit(float) { return 5.0f; }
-BK_HD double centre_limit(double) { return 6.25; }
+constexpr float kMiddle = 3.611328125f;  // of w / ln 2 near the centre, in f32
+constexpr double kCentreLimit = 6.25;    // of w, in f64
 
-BK_HD float centre(float w) {
-    return series(w - 2.5f, 2.12331343f, 0.348802f, -0.00590749923f, -0.00177156087f, 0.000308625808f, -7.06847504e-06f,
-                  -4.85814917e-06f, 6.69889801e-07f, 2.98542204e-08f, -1.31931746e-08f);
+// from_middle = w / ln 2 - kMiddle
+BK_HD float centre(float from_middle) {
+    return series(from_middle, 2.12442327f, 0.241745055f, -0.00284648314f, -0.000588692783f, 7.12485271e-05f, -1.13821341e-06f,
+                  -5.41040663e-07f, 5.07697671e-08f, 1.71678738e-09f, -4.60135818e-10f);
 }
 
 BK_HD double centre(double w) {
@@ -89,10 +90,22 @@ BK_HD C unless(bool condition, C a, const B& b) {
 
 // z with the tail t = (1 - |x|) / 2 beyond it and the sign of x; t >= 2^-33 in f32 and 2^-53 in f64, or with `reaches_far`
 // 1e-33.
-template <bool reaches_far = false, class C>
-BK_HD C normal_quantile(C x, C t) {
-    const C w = -portable::log(C(4) * t * (C(1) - t));
-    C p = quantile::unless(w > quantile::centre_limit(w), quantile::centre(w), [&] { return quantile::tail(w); });
+template <bool reaches_far = false>
+BK_HD float normal_quantile(float x, float t) {
+    // w / ln 2 = -2 - log2(t - t^2)
+    const float from_middle = portable::below_log2(-2.0f - quantile::kMiddle, portable::fma(-t, t, t));
+    const float p = quantile::unless(from_middle > quantile::kMiddle, quantile::centre(from_middle), [&] {
+        const float w = portable::fma(from_middle, 0.693147182f, 0.693147182f * quantile::kMiddle), near = quantile::tail(w);
+        if constexpr (!reaches_far) return near;
+        return quantile::unless(w > quantile::far_limit(w), near, [&] { return quantile::far_tail(w); });
+    });
+    return x * p;
+}
+
+template <bool reaches_far = false>
+BK_HD double normal_quantile(double x, double t) {
+    const double w = -portable::log(4.0 * t * (1.0 - t));
+    double p = quantile::unless(w > quantile::kCentreLimit, quantile::centre(w), [&] { return quantile::tail(w); });
     if constexpr (reaches_far) p = quantile::unless(w > quantile::far_limit(w), p, [&] { return quantile::far_tail(w); });
     return x * p;
 }

@@ -36,13 +36,28 @@ BK_HD double sqrt(double x) {
 BK_HD float ceil(float x) { return ::ceilf(x); }
 BK_HD double ceil(double x) { return ::ceil(x); }
 
-// 2^k (1 + f) -> its logarithm. A number below 1 whose distance from 1 is known exactly has k = 0 and f = -distance.
-BK_HD float log_of(float k, float f) {
-    const cpu::Logarithm l = cpu::Logarithm::of(k, f);
-    return fma(l.k, 0x1.62e4p-1f, fma(l.k, 1.42860677e-6f, l.tail) + l.f);
+// a / b of numbers whose quotient and reciprocals are far from the limits of normal numbers: without a test of them on GPUs.
+BK_HD float quotient(float a, float b) {
+#if BK_ON_GPU
+    float near;  // an approximation, then Newton's method for 1 / b and two corrections of a / b: rounded to nearest
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(b));
+    const float inverse = fma(near, fma(-b, near, 1.0f), near), first = a * inverse;
+    const float second = fma(fma(-b, first, a), inverse, first);
+    return fma(fma(-b, second, a), inverse, second);
+#else
+    return a / b;
+#endif
+}
+BK_HD double quotient(double a, double b) { return a / b; }
+
+// A number 2^k (1 + f) -> its logarithm. `scaled` is k, in f32 2^23 k, which the bits of a number give without a shift. A
+// number below 1 whose distance from 1 is known exactly has k = 0 and f = -distance. ln 2 is split into two constants.
+BK_HD float log_of(float scaled, float f) {
+    const float low = fma(scaled, 0x1p-23f * 1.42860677e-6f, f);
+    return fma(scaled, 0x1p-23f * 0x1.62e4p-1f, fma(f * f, cpu::Logarithm::curvature(f), low));
 }
 
-// ln(1 + f) = 2 artanh(s), s = f / (2 + f); ln 2 is split into two constants.
+// ln(1 + f) = 2 artanh(s), s = f / (2 + f).
 BK_HD double log_of(double k, double f) {
     const double s = f / (2.0 + f), z = s * s;
     const double p = series(z, 0.66666666666666663, 0.40000000000006247, 0.28571428569085255, 0.22222222646869771,
@@ -51,16 +66,16 @@ BK_HD double log_of(double k, double f) {
     return fma(k, 6.93147180369123816490e-01, fma(2.0, s, small));
 }
 
-// A positive normal number as 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2).
+// A positive normal number as 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); `scaled` as for log_of.
 template <class C>
 struct Split {
-    C k, f;
+    C scaled, f;
 };
 
 BK_HD Split<float> split(float x) {
     constexpr uint32_t kRootHalf = 0x3f3504f3u;
-    const uint32_t above = bit_cast<uint32_t>(x) - kRootHalf;
-    return {static_cast<float>(static_cast<int32_t>(above) >> 23), bit_cast<float>((above & 0x007fffffu) + kRootHalf) - 1.0f};
+    const uint32_t bits = bit_cast<uint32_t>(x), exponent = (bits - kRootHalf) & 0xff800000u;
+    return {static_cast<float>(static_cast<int32_t>(exponent)), bit_cast<float>(bits - exponent) - 1.0f};
 }
 
 BK_HD Split<double> split(double x) {
@@ -72,7 +87,15 @@ BK_HD Split<double> split(double x) {
 template <class C>
 BK_HD C log(C x) {
     const Split<C> s = split(x);
-    return log_of(s.k, s.f);
+    return log_of(s.scaled, s.f);
+}
+
+// c - log2 x of a positive normal number, for a small multiple c of 2^-18: its absolute error is 2^-23 and a rounding.
+BK_HD float below_log2(float c, float x) {
+    const Split<float> s = split(x);
+    const float slope = series(s.f, -1.44269478f, 0.721357167f, -0.480939448f, 0.360087216f, -0.286707073f, 0.250068426f,
+                               -0.236893713f, 0.145750925f);
+    return fma(s.f, slope, fma(s.scaled, -0x1p-23f, c));
 }
 
 BK_HD float exp(float x) { return cpu::exp(x); }
@@ -109,7 +132,7 @@ template <class C>
 BK_HD C cotpi(C t) {
     const bool above = t > C(0.25);
     const C near = pick(above, C(0.5) - t, t), sine = sinpi(near), cosine = cospi(near);
-    return pick(above, sine, cosine) / pick(above, cosine, sine);
+    return quotient(pick(above, sine, cosine), pick(above, cosine, sine));
 }
 
 }  // namespace bk::math::portable

@@ -19,11 +19,13 @@ constexpr int kRounds = 10;
 constexpr uint32_t kFirstMultiplier = 0xD2511F53u, kSecondMultiplier = 0xCD9E8D57u;
 constexpr uint32_t kFirstWeyl = 0x9E3779B9u, kSecondWeyl = 0xBB67AE85u;
 
-BK_HD uint32_t high_of_product(uint32_t a, uint32_t b) {
+BK_HD uint64_t wide_product(uint32_t a, uint32_t b) {
 #if BK_ON_GPU
-    return __umulhi(a, b);
+    uint64_t product;  // the compiler would add a zero to each upper half
+    asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+    return product;
 #else
-    return static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32);
+    return uint64_t{a} * b;
 #endif
 }
 
@@ -37,8 +39,9 @@ BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
     uint32_t k[2] = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
     BK_UNROLL
     for (int round = 0; round < kRounds; ++round) {
-        const uint32_t first = high_of_product(kFirstMultiplier, c[0]), second = high_of_product(kSecondMultiplier, c[2]);
-        const uint32_t next[4] = {second ^ c[1] ^ k[0], kSecondMultiplier * c[2], first ^ c[3] ^ k[1], kFirstMultiplier * c[0]};
+        const uint64_t first = wide_product(kFirstMultiplier, c[0]), second = wide_product(kSecondMultiplier, c[2]);
+        const uint32_t next[4] = {static_cast<uint32_t>(second >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(second),
+                                  static_cast<uint32_t>(first >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(first)};
         for (int i = 0; i < 4; ++i) c[i] = next[i];
         k[0] += kFirstWeyl;
         k[1] += kSecondWeyl;

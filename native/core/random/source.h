@@ -83,6 +83,9 @@ struct Midpoint<float> {
                 centred * 0x1p-31f + 0x1p-32f};
     }
     BK_HD bool is_upper() const { return side > 0.0f; }
+    // u, rounded, up to 1.
+    static BK_HD float whole(const uint32_t* words) { return static_cast<float>(words[0]) * 0x1p-32f + 0x1p-33f; }
+    static BK_HD bool is_above_3_4(const uint32_t* words) { return (~words[0] & 0xc0000000u) == 0; }
 };
 
 template <>
@@ -101,6 +104,11 @@ struct Midpoint<double> {
         return {t, side, side * (1.0 - 2.0 * t)};
     }
     BK_HD bool is_upper() const { return side > 0.0; }
+    static BK_HD double whole(const uint32_t* words) {
+        const Midpoint u = of(words);
+        return u.is_upper() ? 1.0 - u.t : u.t;
+    }
+    static BK_HD bool is_above_3_4(const uint32_t* words) { return (~words[1] & 0xc0000000u) == 0; }
 };
 
 // A multiple of 2^-kDigits in [0, 1).

@@ -11,6 +11,8 @@ namespace bk {
 
 constexpr int kBlocksTogether = 16;  // Philox blocks of a vector loop: the lanes of a 512-bit vector
 
+BK_HD uint32_t high_of_product(uint32_t a, uint32_t b) { return static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32); }
+
 // Words of kBlocksTogether blocks from `counter` on, which wraps around behind `last`. Rounds are the outer loop, so that each
 // word of all blocks is a vector in a register.
 BK_HD void philox_blocks(uint64_t key, uint64_t counter, uint64_t last, uint32_t* words) {

@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kBlockSortMaxThreads, 2)
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
         const int at = first + 32 * k;
-        if (at >= length) continue;
+        if (at >= static_cast<int>(operands.results)) continue;
         if (operands.pointer.values != nullptr)
             static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at)] = element[k];
         if (has_indices) row.store_index(operands, at, row.payload(operands, half_of(index, k)));

@@ -15,13 +15,21 @@ struct SortOperands {
     Walk<kSortOperands, uint64_t> rows;
     int64_t count;  // of rows
     int64_t length;
+    int64_t results;  // sorted elements that are stored, from the first one on
     int64_t step[kSortOperands];
     int index_bytes;
+    bool is_sorted;  // results in key order, else in index order
 };
 
 inline SortOperands sort_operands(const SortProblem& problem, const SortPointers& pointers) {
-    SortOperands operands{
-        pointers, Walk<kSortOperands, uint64_t>(problem.rows), problem.rows.numel(), problem.length, {}, problem.index_bytes};
+    SortOperands operands{pointers,
+                          Walk<kSortOperands, uint64_t>(problem.rows),
+                          problem.rows.numel(),
+                          problem.length,
+                          problem.length,
+                          {},
+                          problem.index_bytes,
+                          true};
     for (int k = 0; k < kSortOperands; ++k) operands.step[k] = problem.step[k];
     return operands;
 }

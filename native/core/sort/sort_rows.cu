@@ -56,7 +56,33 @@ Status sort_rows_by_sweeps(const Launch& launch, const SortOperands& operands, c
                             : run_sweeps<uint64_t, Bits>(launch, operands, problem, buffers);
 }
 
+Status sort_on_chip(const Launch& launch, const SortOperands& operands, const SortProblem& problem) {
+    return with_key_width(problem.key_bytes, [&](auto key) {
+        using Bits = decltype(key);
+        if (problem.length <= kWarpSortLength<Bits>) return sort_rows_by_warp(launch, operands, problem.order<Bits>());
+        return sort_rows_by_block(launch, operands, problem.order<Bits>());
+    });
+}
+
+SortProblem with_collapsed_rows(SortProblem problem) {
+    problem.rows = collapse(problem.rows);
+    return problem;
+}
+
 }  // namespace
+
+int64_t warp_sort_length(int key_bytes) {
+    return with_key_width(key_bytes, [](auto key) { return int64_t{kWarpSortLength<decltype(key)>}; });
+}
+
+Status sort_first(const Launch& launch, const SortProblem& given, const SortPointers& pointers, int64_t results,
+                  bool is_sorted) {
+    const SortProblem problem = with_collapsed_rows(given);
+    SortOperands operands = sort_operands(problem, pointers);
+    operands.results = results;
+    operands.is_sorted = is_sorted;
+    return sort_on_chip(launch, operands, problem);
+}
 
 size_t sort_rows_workspace(const SortProblem& problem) {
     return with_key_width(problem.key_bytes, [&](auto key) {
@@ -65,14 +91,12 @@ size_t sort_rows_workspace(const SortProblem& problem) {
 }
 
 Status sort_rows(const Launch& launch, const SortProblem& given, const SortPointers& pointers) {
-    SortProblem problem = given;
-    problem.rows = collapse(given.rows);
+    const SortProblem problem = with_collapsed_rows(given);
     if (pointers.values == nullptr && pointers.indices == nullptr) return Status::kOk;
     const SortOperands operands = sort_operands(problem, pointers);
     return with_key_width(problem.key_bytes, [&](auto key) {
         using Bits = decltype(key);
-        if (problem.length <= kWarpSortLength) return sort_rows_by_warp(launch, operands, problem.order<Bits>());
-        if (!needs_sweeps<Bits>(problem)) return sort_rows_by_block(launch, operands, problem.order<Bits>());
+        if (!needs_sweeps<Bits>(problem)) return sort_on_chip(launch, operands, problem);
         return sort_rows_by_sweeps<Bits>(launch, operands, problem);
     });
 }

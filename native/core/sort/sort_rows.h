@@ -4,7 +4,7 @@
 // A row is the elements along one axis; rows, steps and extents are any. Elements of equal keys keep their order
 // in both directions. The results depend on the row alone, and are the same bits every time.
 //
-// GPU: rows of at most 128 elements are sorted by a warp or a part of it (sort_warp.cuh), rows that fit the shared memory
+// GPU: rows of at most 512 elements are sorted by a warp or a part of it (sort_warp.cuh), rows that fit the shared memory
 // of a block by a block (sort_block.cuh); longer ones by a radix sort over the device (radix_sweep.cuh), which needs a
 // workspace. CPU: a quicksort by vectors or a radix sort (vector_sort_cpu.h) of keys, with their index where indices are
 // wanted; rows or slices of a row over threads.
@@ -66,5 +66,15 @@ struct SortPointers {
 
 // Status 4 if the rows need a workspace and have none.
 Status sort_rows(const Launch& launch, const SortProblem& problem, const SortPointers& pointers);
+
+#if BK_CUDA
+// Rows of up to this length are sorted by a warp.
+int64_t warp_sort_length(int key_bytes);
+
+// The first `results` sorted elements of rows that need no workspace; in index order unless `is_sorted`, which only rows
+// that a warp sorts may be without.
+Status sort_first(const Launch& launch, const SortProblem& problem, const SortPointers& pointers, int64_t results,
+                  bool is_sorted);
+#endif
 
 }  // namespace bk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of at most 128 elements: a bitonic network (Batcher 1968) over the registers of 1 to 32 lanes, several rows a warp.
+// Rows of at most 512 elements: a bitonic network (Batcher 1968) over the registers of 1 to 32 lanes, several rows a warp.
 //
 // An item is a key and its index, so that no two are equal and the network is stable. Lane l of a group has the kItems
 // items from l * kItems on.
@@ -13,7 +13,12 @@
 
 namespace bk {
 
-constexpr int kWarpSortThreads = 128, kWarpSortItems = 4, kWarpSortLength = 32 * kWarpSortItems;
+constexpr int kWarpSortThreads = 128;
+// Items of a lane: 4, or of the longest rows more, which exchange fewer of them between lanes than a block would.
+template <class Bits>
+constexpr int kWarpSortItems = sizeof(Bits) == 8 ? 8 : 16;
+template <class Bits>
+constexpr int kWarpSortLength = 32 * kWarpSortItems<Bits>;
 
 // Keys of at most 32 bits share a word with the index.
 template <class Bits>
@@ -75,7 +80,8 @@ BK_DEVICE void bitonic_sort(Item (&item)[kItems], int group) {
 template <int kItems, class Bits>
 __global__ void __launch_bounds__(kWarpSortThreads) sort_warp_kernel(SortOperands operands, KeyOrder<Bits> order, int group) {
     const int64_t worker = (int64_t{blockIdx.x} * kWarpSortThreads + threadIdx.x) / group;
-    const int at = static_cast<int>(threadIdx.x) % group * kItems, length = static_cast<int>(operands.length);
+    const int at = static_cast<int>(threadIdx.x) % group * kItems, length = static_cast<int>(operands.length),
+              results = static_cast<int>(operands.results);
     const bool is_row = worker < operands.count;  // whole warps take part in the exchange
     const SortRow row = sort_row(operands, is_row ? worker : 0);
     const Bits* const x = static_cast<const Bits*>(operands.pointer.x);
@@ -87,17 +93,26 @@ __global__ void __launch_bounds__(kWarpSortThreads) sort_warp_kernel(SortOperand
         item[k] = SortItem<Bits>::make(is_element ? order(x[row.at(operands, kSortX, at + k)]) : KeyOrder<Bits>::kAll,
                                        static_cast<uint32_t>(at + k));
     }
-    bitonic_sort<kItems>(item, group);
+#pragma unroll 1
+    for (int pass = operands.is_sorted ? 1 : 0; pass < 2; ++pass) {
+        bitonic_sort<kItems>(item, group);
+        if (pass == 1) break;
+#pragma unroll
+        for (int k = 0; k < kItems; ++k) {
+            const uint32_t index = at + k < results ? item[k].index() : ~0u;
+            item[k] = SortItem<Bits>::make(Bits{0}, index);
+        }
+    }
+    const bool has_values = operands.pointer.values != nullptr;
     Bits bits[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k)
-        bits[k] = is_row && at + k < length ? x[row.at(operands, kSortX, item[k].index())] : Bits{0};
+        bits[k] = has_values && is_row && at + k < results ? x[row.at(operands, kSortX, item[k].index())] : Bits{0};
     __syncwarp();  // values may be x
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
-        if (!is_row || at + k >= length) continue;
-        if (operands.pointer.values != nullptr)
-            static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at + k)] = bits[k];
+        if (!is_row || at + k >= results) continue;
+        if (has_values) static_cast<Bits*>(operands.pointer.values)[row.at(operands, kSortValues, at + k)] = bits[k];
         if (operands.pointer.indices != nullptr) row.store_index(operands, at + k, row.payload(operands, item[k].index()));
     }
 }
@@ -113,8 +128,10 @@ Status launch_sort_warp(const Launch& launch, const SortOperands& operands, cons
 
 template <class Bits>
 Status sort_rows_by_warp(const Launch& launch, const SortOperands& operands, const KeyOrder<Bits>& order) {
-    return operands.length <= 32 ? launch_sort_warp<1>(launch, operands, order)
-                                 : launch_sort_warp<kWarpSortItems>(launch, operands, order);
+    if (operands.length <= 32 * 4) return launch_sort_warp<4>(launch, operands, order);
+    if constexpr (sizeof(Bits) < 8)
+        if (operands.length > 32 * 8) return launch_sort_warp<16>(launch, operands, order);
+    return launch_sort_warp<8>(launch, operands, order);
 }
 
 }  // namespace bk

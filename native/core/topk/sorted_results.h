@@ -17,6 +17,15 @@ bool sorts_in_workspace(const TopKRows<Bits>& rows, int64_t most) {
     return rows.is_sorted && !rows.has_offsets && rows.results > most;
 }
 
+template <class Bits>
+void set_order(SortProblem* problem, const KeyOrder<Bits>& order, int index_bytes) {
+    problem->key_bytes = static_cast<int>(sizeof(Bits));
+    problem->kind = order.kind;
+    problem->largest = order.largest;
+    problem->is_descending = order.flip != 0;
+    problem->index_bytes = index_bytes;
+}
+
 // The sort of the results, from dense rows.
 template <class Bits>
 SortProblem sort_of_results(const TopKRows<Bits>& rows, int index_bytes) {
@@ -30,11 +39,7 @@ SortProblem sort_of_results(const TopKRows<Bits>& rows, int index_bytes) {
     problem.step[kSortX] = problem.step[kSortPayload] = 1;
     problem.step[kSortValues] = rows.step[RowSelection::kValues];
     problem.step[kSortIndices] = rows.step[RowSelection::kIndices];
-    problem.key_bytes = static_cast<int>(sizeof(Bits));
-    problem.kind = rows.order.kind;
-    problem.largest = rows.order.largest;
-    problem.is_descending = rows.order.flip != 0;
-    problem.index_bytes = index_bytes;
+    set_order(&problem, rows.order, index_bytes);
     return problem;
 }
 

@@ -5,6 +5,7 @@
 #include "core/topk/row_selection.h"
 #include "core/topk/sorted_results.h"
 #include "core/topk/top_k_rows.cuh"
+#include "core/topk/top_k_sort.cuh"
 #include "core/topk/top_k_stream.cuh"
 
 namespace bk {
@@ -16,6 +17,7 @@ size_t top_k_workspace(const TopKRows<Bits>& rows) {
 
 template <class Bits>
 Status select_top_k(const Launch& launch, const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
+    if (sorts_rows(rows)) return top_k_by_sort(launch, rows, x, values, indices);
     const RowTable<Bits> table(rows, x, values, indices);
     if (streams(table)) return top_k_by_streams(launch, table);
     if (!workspace_holds(launch, top_k_workspace(rows))) return top_k_by_rows(launch, table);
