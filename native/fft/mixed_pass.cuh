@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of lengths that are not powers of two on a GPU, whole in shared memory: memory is read once and written once.
+//
+// A block transforms tile after tile. A pass over a tile is Stockham's, from one copy of the tile to the other: butterfly q of
+// radix r reads the values q + t n / r and writes (q - j) r + j + t m, where m is the product of the radices before and
+// j = q mod m. Radices up to 16 are butterflies in registers; larger primes sum over the definition, folded as odd butterflies
+// are. Lengths with still larger prime factors are convolutions of a length without (fft/problem.h), both transforms of which
+// and the filter's stay in shared memory. Radices are numbers of the launch: one kernel serves all lengths of a real type.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/math/fastdiv.h"
+#include "fft/butterflies.h"
+#include "fft/mixed_plan.h"
+#include "fft/packed_real.h"
+#include "fft/pass_values.cuh"
+#include "fft/power_pass.cuh"
+#include "fft/problem.h"
+#include "fft/roots.h"
+
+namespace bk {
+
+template <class R>
+constexpr int kMixedThreads = sizeof(R) == 4 ? 384 : 256;
+constexpr int kMixedLanes = 512;
+template <class R>
+constexpr int kMixedMost = sizeof(R) == 4 ? 8192 : 4096;  // values of a fiber
+
+// What a side of a pass has in memory.
+enum class MixedSide : int8_t { kAny, kWords, kReals };
+
+template <class R>
+struct MixedPass : MixedTile {
+    FftPass pass;
+    int64_t total = 0, tiles = 0;                             // lanes in all
+    FastDiv<uint32_t> of_lane[kMixedPasses];                  // butterflies of a lane
+    FastDiv<uint32_t> of_block[kMixedPasses];                 // m
+    FastDiv<uint32_t> in_values, out_values, of_tile;         // positions of a lane on each side; lanes of a tile
+    FastDiv<uint32_t> extent[kFftAxes];
+    MixedSide in_side = MixedSide::kAny, out_side = MixedSide::kAny;
+    bool reads_lanes = false, writes_lanes = false;           // lanes lie closer together than values
+    bool is_real = false;                                     // all imaginary parts are zero in the first pass over a tile
+
+    int threads() const;
+};
+
+// A position of a tile's lane.
+struct MixedItem {
+    int lane, e;
+
+    static BK_DEVICE MixedItem of(const FastDiv<uint32_t>& values, const FastDiv<uint32_t>& lanes, bool lanes_first, int i) {
+        const auto at = (lanes_first ? lanes : values)(static_cast<uint32_t>(i));
+        const int quotient = static_cast<int>(at.quotient), remainder = static_cast<int>(at.remainder);
+        return lanes_first ? MixedItem{remainder, quotient} : MixedItem{quotient, remainder};
+    }
+};
+
+template <class R>
+BK_DEVICE LaneOffset mixed_offset(const MixedPass<R>& of, int64_t index) {
+    if (of.total > INT32_MAX) return lane_offset(of.pass, index);
+    LaneOffset at{0, 0, 0, 0};
+    auto rest = static_cast<uint32_t>(index);
+    for (int a = 0; a < of.pass.axes; ++a) {
+        const FftAxis& axis = of.pass.axis[a];
+        const auto split = of.extent[a](rest);
+        const int64_t along = split.remainder;
+        rest = split.quotient;
+        at.in += along * axis.in;
+        at.out += along * axis.out;
+        at.position += along * axis.position;
+        at.rest += along * axis.rest;
+    }
+    return at;
+}
+
+// --- the passes over a tile --------------------------------------------------------------------------------------------------
+
+// `table` has the roots of t = 1, 2, 4 ... of each j < m.
+template <int r, class R>
+BK_DEVICE void mixed_butterflies(const MixedPass<R>& of, int p, int m, int used, const FftWord<R>* from, FftWord<R>* to,
+                                 const FftWord<R>* table) {
+    const int step = of.n / r, count = used * step;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+        const auto lane = of.of_lane[p](static_cast<uint32_t>(i));
+        const int q = static_cast<int>(lane.remainder), start = static_cast<int>(lane.quotient) * of.pitch;
+        FftValue<R> a[r];
+#pragma unroll
+        for (int t = 0; t < r; ++t) a[t] = from[start + q + t * step];
+        int at = start + q * r;
+        if (m > 1) {
+            const int j = static_cast<int>(of.of_block[p](static_cast<uint32_t>(q)).remainder);
+            at -= j * (r - 1);
+            FftRoot<R> w[r];
+            int word = j;
+#pragma unroll
+            for (int t = 1; t < r; t *= 2, word += m) w[t] = power_root(table, word);
+#pragma unroll
+            for (int t = 1; t < r; ++t) {
+                const int high = t >= 8 ? 8 : t >= 4 ? 4 : t >= 2 ? 2 : 1;
+                if (t != high) w[t] = w[high] * w[t - high];
+                a[t] = rotated(a[t], w[t]);
+            }
+        }
+        Butterfly<r, R, R>::apply(a);
+#pragma unroll
+        for (int t = 0; t < r; ++t) to[at + t * m] = {a[t].re, a[t].im};
+    }
+}
+
+// Sums over the definition of kSums values and their mirror images, X[k] and X[r - k] = E -+ i O, where E and O are sums of
+// cosines and sines over a[t] + a[r - t] and a[t] - a[r - t]. `from` begins at the lane's value q.
+template <bool is_real, class R>
+BK_DEVICE void mixed_sums(const FftWord<R>* from, int step, int r, int m, int first, const FftWord<R>* roots, FftWord<R>* to) {
+    constexpr int kSums = 4;
+    FftValue<R> even[kSums], odd[kSums];
+    int angle[kSums];
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) {
+        even[s] = from[0];
+        odd[s] = {R(0), R(0)};
+        angle[s] = 0;
+    }
+    const int half = r / 2, period = r * m;
+    const FftWord<R>* low = from;
+    const FftWord<R>* high = from + r * step;
+    for (int t = 1; t <= half; ++t) {
+        low += step;
+        high -= step;
+        const FftValue<R> sum = *low, difference = *high;
+#pragma unroll
+        for (int s = 0; s < kSums; ++s) {
+            angle[s] += (first + s) * m;
+            if (angle[s] >= period) angle[s] -= period;
+            const FftWord<R> root = roots[angle[s]];
+            even[s].re += sum.re * root.re;
+            odd[s].re += difference.re * root.im;
+            if (!is_real) {
+                even[s].im += sum.im * root.re;
+                odd[s].im += difference.im * root.im;
+            }
+        }
+    }
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) {
+        const int k = first + s;
+        if (k > half) continue;
+        to[k * m] = {even[s].re + odd[s].im, even[s].im - odd[s].re};
+        if (k > 0) to[(r - k) * m] = {even[s].re - odd[s].im, even[s].im + odd[s].re};
+    }
+}
+
+BK_HD int mixed_sum_groups(int r) { return (r / 2 + 4) / 4; }
+
+// The roots are those of order m r.
+template <class R>
+BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, FftWord<R>* from, FftWord<R>* to,
+                                const FftWord<R>* roots) {
+    const int r = of.radices.radix[p], step = of.n / r, count = used * step, half = r / 2;
+    for (int i = static_cast<int>(threadIdx.x); i < count * half; i += static_cast<int>(blockDim.x)) {
+        const int t = i / count + 1;
+        const auto lane = of.of_lane[p](static_cast<uint32_t>(i - (t - 1) * count));
+        FftWord<R>* values = from + static_cast<int>(lane.quotient) * of.pitch + static_cast<int>(lane.remainder);
+        FftValue<R> a = values[t * step], b = values[(r - t) * step];
+        if (m > 1) {
+            const int j = static_cast<int>(of.of_block[p](lane.remainder).remainder);
+            a = rotated(a, power_root(roots, j * t));
+            b = rotated(b, power_root(roots, j * (r - t)));
+        }
+        values[t * step] = {a.re + b.re, a.im + b.im};
+        values[(r - t) * step] = {a.re - b.re, a.im - b.im};
+    }
+    __syncthreads();
+    const int items = count * mixed_sum_groups(r);
+    for (int i = static_cast<int>(threadIdx.x); i < items; i += static_cast<int>(blockDim.x)) {
+        const int group = i / count;
+        const auto lane = of.of_lane[p](static_cast<uint32_t>(i - group * count));
+        const int q = static_cast<int>(lane.remainder), start = static_cast<int>(lane.quotient) * of.pitch;
+        const int j = static_cast<int>(of.of_block[p](lane.remainder).remainder);
+        FftWord<R>* values = to + start + q * r - j * (r - 1);
+        if (p == 0 && of.is_real)
+            mixed_sums<true>(from + start + q, step, r, m, 4 * group, roots, values);
+        else
+            mixed_sums<false>(from + start + q, step, r, m, 4 * group, roots, values);
+    }
+}
+
+// Transforms the lanes of a tile; returns the copy that has the results, which `other` was if an odd number of passes is.
+template <class R>
+BK_DEVICE void mixed_transform(const MixedPass<R>& of, int used, FftWord<R>*& tile, FftWord<R>*& other,
+                               const FftWord<R>* words) {
+    int m = 1;
+    for (int p = 0; p < of.radices.count; m *= of.radices.radix[p++]) {
+        const FftWord<R>* table = words + of.table[p];
+        __syncthreads();
+        switch (of.radices.radix[p]) {
+            case 2: mixed_butterflies<2>(of, p, m, used, tile, other, table); break;
+            case 3: mixed_butterflies<3>(of, p, m, used, tile, other, table); break;
+            case 4: mixed_butterflies<4>(of, p, m, used, tile, other, table); break;
+            case 5: mixed_butterflies<5>(of, p, m, used, tile, other, table); break;
+            case 6: mixed_butterflies<6>(of, p, m, used, tile, other, table); break;
+            case 7: mixed_butterflies<7>(of, p, m, used, tile, other, table); break;
+            case 8: mixed_butterflies<8>(of, p, m, used, tile, other, table); break;
+            case 9: mixed_butterflies<9>(of, p, m, used, tile, other, table); break;
+            case 10: mixed_butterflies<10>(of, p, m, used, tile, other, table); break;
+            case 11: mixed_butterflies<11>(of, p, m, used, tile, other, table); break;
+            case 12: mixed_butterflies<12>(of, p, m, used, tile, other, table); break;
+            case 13: mixed_butterflies<13>(of, p, m, used, tile, other, table); break;
+            case 16: mixed_butterflies<16>(of, p, m, used, tile, other, table); break;
+            default: mixed_definition(of, p, m, used, tile, other, table); break;
+        }
+        FftWord<R>* const results = other;
+        other = tile;
+        tile = results;
+    }
+    __syncthreads();
+}
+
+// Roots of all passes, chirps exp(-i pi e^2 / N), and roots of pairs.
+template <class R>
+BK_DEVICE void mixed_tables(const MixedPass<R>& of, FftWord<R>* words) {
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const auto root = [](int k, int n) {
+        const FftRoot<R> found = short_root<R>(k, n);
+        return FftWord<R>{found.c, found.s};
+    };
+    int m = 1;
+    for (int p = 0; p < of.radices.count; m *= of.radices.radix[p++]) {
+        const int r = of.radices.radix[p];
+        FftWord<R>* table = words + of.table[p];
+        if (of.radices.is_definition(p)) {
+            for (int i = thread; i < m * r; i += threads) table[i] = root(i, m * r);
+        } else if (p > 0) {
+            for (int i = thread; i < m * MixedTile::roots_of(r); i += threads) {
+                const int t = i / m;
+                table[i] = root((i - t * m) << t, m * r);
+            }
+        }
+    }
+    if (of.is_chirped)
+        for (int i = thread; i < of.length; i += threads) {
+            const FftWord<R> found = root(i * i % (2 * of.length), 2 * of.length);
+            words[of.chirps + i] = {found.re, -found.im};
+        }
+    if (of.pass.packing != FftPacking::kNone)
+        for (int i = thread; i <= of.length / 2; i += threads) words[of.pair_roots + i] = root(i, 2 * of.length);
+}
+
+// --- values of a tile --------------------------------------------------------------------------------------------------------
+
+template <class R>
+BK_DEVICE FftValue<R> mixed_product(const FftValue<R>& a, const FftValue<R>& b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+
+template <class R>
+BK_DEVICE FftValue<R> mixed_value(const MixedPass<R>& of, const LaneOffset& at, int e, const R* x) {
+    const FftPass& pass = of.pass;
+    FftValue<R> value{R(0), R(0)};
+    if (of.in_side == MixedSide::kWords) {
+        value = reinterpret_cast<const FftWord<R>*>(x)[at.in + e * pass.in];
+    } else if (of.in_side == MixedSide::kReals) {
+        value.re = x[at.in + e * pass.in];
+    } else if (pass.packing == FftPacking::kUnpacks) {  // `present` counts real numbers
+        const int64_t reals = pass.present - 2 * e;
+        if (reals > 0) value.re = x[2 * (at.in + e * pass.in)];
+        if (reals > 1) value.im = x[2 * (at.in + e * pass.in) + 1];
+        return value;
+    } else {
+        return take_value(pass, at, e, x);
+    }
+    return pass.in_swaps[0] ? FftValue<R>{value.im, value.re} : value;
+}
+
+template <class R>
+BK_DEVICE void mixed_load(const MixedPass<R>& of, int used, const LaneOffset* offsets, const R* x, FftWord<R>* tile,
+                          const FftWord<R>* words) {
+    constexpr int kBatch = sizeof(R) == 4 ? 8 : 4;  // loads of a thread on their way at once
+    const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
+    const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
+    const auto keep = [&](FftWord<R>* lane, int e, const FftValue<R>& value) {
+        const FftValue<R> kept = of.is_chirped ? mixed_product<R>(value, words[of.chirps + e]) : value;
+        lane[e] = {kept.re, kept.im};
+    };
+    if (of.pass.packing == FftPacking::kPacks) {
+        const auto* from = reinterpret_cast<const FftWord<R>*>(x);
+        for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
+            const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
+            if (item.lane >= used) continue;
+            const int k = item.e;
+            const int64_t in = offsets[item.lane].in;
+            FftValue<R> value = from[in + k * of.pass.in], image = from[in + (of.length - k) * of.pass.in];
+            if (k == 0) value.im = image.im = R(0);
+            const FftRoot<R> root = power_root(words + of.pair_roots, k);
+            pack_pair(value, image, root.c, root.s);
+            keep(tile + item.lane * of.pitch, k, {value.im, value.re});
+            if (k > 0) keep(tile + item.lane * of.pitch, of.length - k, {image.im, image.re});
+        }
+    } else {
+        for (int base = static_cast<int>(threadIdx.x); base < count; base += kBatch * threads) {
+            FftValue<R> values[kBatch];
+#pragma unroll
+            for (int u = 0; u < kBatch; ++u) {
+                const int i = base + u * threads;
+                const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
+                if (i < count && item.lane < used) values[u] = mixed_value(of, offsets[item.lane], item.e, x);
+            }
+#pragma unroll
+            for (int u = 0; u < kBatch; ++u) {
+                const int i = base + u * threads;
+                const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
+                if (i < count && item.lane < used) keep(tile + item.lane * of.pitch, item.e, values[u]);
+            }
+        }
+    }
+    if (of.is_chirped)
+        for (int lane = 0; lane < used; ++lane)
+            for (int e = of.length + static_cast<int>(threadIdx.x); e < of.n; e += threads)
+                tile[lane * of.pitch + e] = {R(0), R(0)};
+}
+
+// The filter of a convolution: conj(c[j]) from both ends on.
+template <class R>
+BK_DEVICE void mixed_filter(const MixedPass<R>& of, FftWord<R>* tile, const FftWord<R>* words) {
+    for (int i = static_cast<int>(threadIdx.x); i < of.n; i += static_cast<int>(blockDim.x)) {
+        const int e = i < of.length ? i : of.n - i;
+        const FftWord<R> chirp = e < of.length ? words[of.chirps + e] : FftWord<R>{R(0), R(0)};
+        tile[i] = {chirp.re, -chirp.im};
+    }
+}
+
+template <class R>
+BK_DEVICE void mixed_store(const MixedPass<R>& of, int used, const LaneOffset* offsets, const FftWord<R>* tile,
+                           const FftWord<R>* words, R* y) {
+    const FftPass& pass = of.pass;
+    const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.out_values.divisor());
+    const int count = (of.writes_lanes ? of.lanes : used) * per_lane;
+    const bool unpacks = pass.packing == FftPacking::kUnpacks;
+    const R scale = static_cast<R>(pass.scale);
+    const auto result = [&](const FftWord<R>* lane, int k) {
+        const FftValue<R> value = lane[k];
+        return of.is_chirped ? mixed_product<R>({value.im, value.re}, words[of.chirps + k]) : value;
+    };
+    auto* to = reinterpret_cast<FftWord<R>*>(y);
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
+        const MixedItem item = MixedItem::of(of.out_values, of.of_tile, of.writes_lanes, i);
+        if (item.lane >= used) continue;
+        const FftWord<R>* lane = tile + item.lane * of.pitch;
+        const LaneOffset& at = offsets[item.lane];
+        const int k = item.e;
+        FftValue<R> value = result(lane, k);
+        if (unpacks) {
+            FftValue<R> image;
+            if (k == 0) {  // it is its own image
+                image = {value.re - value.im, R(0)};
+                value = {value.re + value.im, R(0)};
+            } else {
+                image = result(lane, of.length - k);
+                const FftRoot<R> root = power_root(words + of.pair_roots, k);
+                unpack_pair(value, image, root.c, root.s);
+            }
+            to[at.out + k * pass.out] = {value.re * scale, value.im * scale};
+            if (2 * k != of.length) to[at.out + (of.length - k) * pass.out] = {image.re * scale, image.im * scale};
+            continue;
+        }
+        if (pass.period != 0) {
+            const FftRoot<R> root = pass.period <= kShortRoots ? short_root<R>(k * at.rest, pass.period)
+                                                               : unit_root<R>(k * at.rest, pass.period);
+            value = rotated(value, root);
+        }
+        if (of.out_side == MixedSide::kAny) {
+            store_value(pass, at, k, value, y);
+            continue;
+        }
+        if (pass.out_swaps[0]) value = {value.im, value.re};
+        if (of.out_side == MixedSide::kWords)
+            to[at.out + k * pass.out] = {value.re * scale, value.im * scale};
+        else
+            y[at.out + k * pass.out] = value.re * scale;
+    }
+}
+
+// --- the kernel --------------------------------------------------------------------------------------------------------------
+
+template <class R>
+__global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPass<R> of, const R* x, R* y) {
+    BK_LAUNCH_SHARED(uint4, shared);
+    auto* offsets = reinterpret_cast<LaneOffset*>(shared);
+    auto* tile = reinterpret_cast<FftWord<R>*>(offsets + of.lanes);
+    FftWord<R>* other = tile + of.lanes * of.pitch;
+    FftWord<R>* const words = other + of.lanes * of.pitch;
+    FftWord<R>* const spectrum = words + of.spectrum;
+    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    mixed_tables(of, words);
+    // A convolution transforms its filter at first, and each tile twice.
+    bool is_filter = of.is_chirped, is_back = false;
+    int64_t t = blockIdx.x;
+    int used = 1;
+    while (t < of.tiles) {
+        if (is_back) {
+            for (int lane = 0; lane < used; ++lane)
+                for (int e = thread; e < of.n; e += threads) {
+                    FftWord<R>& at = tile[lane * of.pitch + e];
+                    const FftValue<R> product = mixed_product<R>(at, spectrum[e]);
+                    at = {product.im, product.re};
+                }
+        } else {
+            __syncthreads();
+            if (is_filter) {
+                mixed_filter(of, tile, words);
+            } else {
+                const int64_t first = t * of.lanes;
+                used = static_cast<int>(of.total - first < of.lanes ? of.total - first : of.lanes);
+                for (int lane = thread; lane < used; lane += threads) offsets[lane] = mixed_offset(of, first + lane);
+                __syncthreads();
+                mixed_load(of, used, offsets, x, tile, words);
+            }
+        }
+        mixed_transform(of, used, tile, other, words);
+        if (is_filter) {
+            const R scale = R(1) / static_cast<R>(of.n);  // here, so that finite products do not overflow
+            for (int e = thread; e < of.n; e += threads) spectrum[e] = {tile[e].re * scale, tile[e].im * scale};
+            is_filter = false;
+        } else if (of.is_chirped && !is_back) {
+            is_back = true;
+        } else {
+            mixed_store(of, used, offsets, tile, words, y);
+            is_back = false;
+            t += gridDim.x;
+        }
+    }
+}
+
+// --- the launch --------------------------------------------------------------------------------------------------------------
+
+// The number that keeps most threads busy in all passes.
+template <class R>
+int MixedPass<R>::threads() const {
+    int best = 0;
+    int64_t least = INT64_MAX;
+    const int most = lanes * n < 4 * kMixedThreads<R> ? kMixedThreads<R> / 2 : kMixedThreads<R>;
+    for (int count = most; count >= 96; count -= 32) {
+        int64_t work = 0;
+        for (int p = 0; p < radices.count; ++p) {
+            const int r = radices.radix[p], butterflies = lanes * (n / r);
+            const bool sums = radices.is_definition(p);
+            const int64_t rounds = ceil_div(sums ? butterflies * mixed_sum_groups(r) : butterflies, count);
+            work += rounds * count * (sums ? 4 * r : r + 4);
+        }
+        if (work < least) least = work, best = count;
+    }
+    return best;
+}
+
+template <class R>
+int64_t mixed_bytes(const MixedTile& tile) {
+    return tile.bytes(sizeof(FftWord<R>), sizeof(LaneOffset));
+}
+
+// Whether shared memory holds a fiber.
+template <class R>
+bool is_mixed_length(int64_t n, bool packs) {
+    return n <= kMixedMost<R> && has_shared(mixed_bytes<R>(MixedTile::of(n, packs)));
+}
+
+template <class R>
+Status fft_mixed_pass(const FftPass& pass, const void* x, void* y, const Launch& launch) {
+    const auto distance = [](int64_t stride) { return stride < 0 ? -stride : stride; };
+    MixedPass<R> of;
+    static_cast<MixedTile&>(of) = MixedTile::of(pass.n, pass.packing != FftPacking::kNone);
+    of.pass = pass;
+    of.total = pass.lanes();
+    of.reads_lanes = pass.axes > 0 && distance(pass.axis[0].in) < distance(pass.in);
+    of.writes_lanes = pass.axes > 0 && distance(pass.axis[0].out) < distance(pass.out);
+    // Lanes that lie together want many in a tile; of contiguous values a smaller one lets more blocks share an SM.
+    const int64_t values = (of.reads_lanes || of.writes_lanes ? 32768 : 16384) / static_cast<int64_t>(sizeof(FftWord<R>));
+    of.lanes = static_cast<int>(std::min<int64_t>({kMixedLanes, std::max<int64_t>(1, values / of.n), of.total}));
+    while (of.lanes > 1 && !has_shared(mixed_bytes<R>(of))) --of.lanes;
+    of.tiles = ceil_div<int64_t>(of.total, of.lanes);
+    int m = 1;
+    for (int p = 0; p < of.radices.count; m *= of.radices.radix[p++]) {
+        of.of_lane[p] = FastDiv<uint32_t>(of.n / of.radices.radix[p]);
+        of.of_block[p] = FastDiv<uint32_t>(m);
+    }
+    for (int a = 0; a < pass.axes; ++a) of.extent[a] = FastDiv<uint32_t>(pass.axis[a].extent);
+    const bool packs = pass.packing == FftPacking::kPacks, unpacks = pass.packing == FftPacking::kUnpacks;
+    const auto is_word = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % sizeof(FftWord<R>) == 0; };
+    const bool is_whole = pass.position == 1 && pass.n == pass.length;
+    const bool has_plain_in = pass.in_factor == FftFactor::kNone && !pass.in_swaps[1];
+    if (has_plain_in && pass.present >= (unpacks ? 2 * pass.length : pass.padded)) {
+        if (pass.in_form == FftForm::kComplex && is_word(x)) of.in_side = MixedSide::kWords;
+        if (pass.in_form == FftForm::kReal) of.in_side = MixedSide::kReals;
+    }
+    of.is_real = pass.in_form == FftForm::kReal && has_plain_in && !pass.in_swaps[0] && !of.is_chirped;
+    const bool is_half = pass.out_form == FftForm::kHermitian && is_whole;
+    if (pass.out_factor == FftFactor::kNone && !pass.out_swaps[1]) {
+        const bool has_words = pass.out_form == FftForm::kComplex || (is_half && pass.interior == 1);
+        if (has_words && is_word(y)) of.out_side = MixedSide::kWords;
+        if (pass.out_form == FftForm::kReal) of.out_side = MixedSide::kReals;
+    }
+    of.in_values = FastDiv<uint32_t>(packs ? pass.n / 2 + 1 : pass.n);
+    of.out_values = FastDiv<uint32_t>(unpacks || is_half ? pass.n / 2 + 1 : pass.n);
+    of.of_tile = FastDiv<uint32_t>(of.lanes);
+    const int threads = of.threads();
+    const int64_t bytes = mixed_bytes<R>(of), shared_of_sm = max_shared_bytes(device_arch()) + 1024;
+    const int64_t resident = std::max<int64_t>(1, std::min<int64_t>(shared_of_sm / (bytes + 1024), 2 * kMixedThreads<R> / threads));
+    const int64_t rounds = ceil_div<int64_t>(of.tiles, resident * std::max<int64_t>(1, device_sms()));
+    const int64_t blocks = ceil_div(of.tiles, rounds);  // all of which take as many tiles, or one less
+    const Grid grid{dim3(static_cast<unsigned>(std::min<int64_t>(blocks, kMaxGridX))), dim3(static_cast<unsigned>(threads)), 1,
+                    static_cast<unsigned>(bytes)};
+    return launch_kernel(launch, grid, fft_mixed_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));
+}
+
+}  // namespace bk
