@@ -184,7 +184,7 @@ struct Butterfly<8, R, V> {
 template <int a, int b, class R, class V>
 struct CoprimeButterfly {
     static constexpr int r = a * b;
-    static constexpr int inverse(int x, int n) {
+    static BK_HD constexpr int inverse(int x, int n) {
         int y = 1;
         while (x * y % n != 1) ++y;
         return y;

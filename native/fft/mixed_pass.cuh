@@ -35,14 +35,15 @@ enum class MixedSide : int8_t { kAny, kWords, kReals };
 template <class R>
 struct MixedPass : MixedTile {
     FftPass pass;
-    int64_t total = 0, tiles = 0;                             // lanes in all
-    FastDiv<uint32_t> of_lane[kMixedPasses];                  // butterflies of a lane
-    FastDiv<uint32_t> of_block[kMixedPasses];                 // m
-    FastDiv<uint32_t> in_values, out_values, of_tile;         // positions of a lane on each side; lanes of a tile
+    int64_t total = 0;  // lanes in all
+    uint32_t tiles = 0;
+    FastDiv<uint32_t> of_lane[kMixedPasses];           // butterflies of a lane
+    FastDiv<uint32_t> of_block[kMixedPasses];          // m
+    FastDiv<uint32_t> in_values, out_values, of_tile;  // positions of a lane on each side; lanes of a tile
     FastDiv<uint32_t> extent[kFftAxes];
     MixedSide in_side = MixedSide::kAny, out_side = MixedSide::kAny;
-    bool reads_lanes = false, writes_lanes = false;           // lanes lie closer together than values
-    bool is_real = false;                                     // all imaginary parts are zero in the first pass over a tile
+    bool reads_lanes = false, writes_lanes = false;  // lanes lie closer together than values
+    bool is_real = false;                            // all imaginary parts are zero in the first pass over a tile
 
     int threads() const;
 };
@@ -255,70 +256,90 @@ BK_DEVICE FftValue<R> mixed_product(const FftValue<R>& a, const FftValue<R>& b) 
     return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
+// A value of a lane that begins at `in`, of a side that has a form of its own.
 template <class R>
-BK_DEVICE FftValue<R> mixed_value(const MixedPass<R>& of, const LaneOffset& at, int e, const R* x) {
+BK_DEVICE FftValue<R> mixed_any_value(const MixedPass<R>& of, const LaneOffset& at, int e, const R* x) {
     const FftPass& pass = of.pass;
+    if (pass.packing != FftPacking::kUnpacks) return take_value(pass, at, e, x);
+    const int64_t reals = pass.present - 2 * e;  // `present` counts real numbers
     FftValue<R> value{R(0), R(0)};
-    if (of.in_side == MixedSide::kWords) {
-        value = reinterpret_cast<const FftWord<R>*>(x)[at.in + e * pass.in];
-    } else if (of.in_side == MixedSide::kReals) {
-        value.re = x[at.in + e * pass.in];
-    } else if (pass.packing == FftPacking::kUnpacks) {  // `present` counts real numbers
-        const int64_t reals = pass.present - 2 * e;
-        if (reals > 0) value.re = x[2 * (at.in + e * pass.in)];
-        if (reals > 1) value.im = x[2 * (at.in + e * pass.in) + 1];
-        return value;
-    } else {
-        return take_value(pass, at, e, x);
+    if (reals > 0) value.re = x[2 * (at.in + e * pass.in)];
+    if (reals > 1) value.im = x[2 * (at.in + e * pass.in) + 1];
+    return value;
+}
+
+// Words of a tile from read(offset of the lane, position), `batch` of them on their way at once.
+template <int batch, class R, class Read>
+BK_DEVICE void mixed_read(const MixedPass<R>& of, int used, const LaneOffset* offsets, FftWord<R>* tile, const Read& read) {
+    const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
+    const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
+    for (int base = static_cast<int>(threadIdx.x); base < count; base += batch * threads) {
+        FftValue<R> values[batch];
+        int slots[batch];
+#pragma unroll
+        for (int u = 0; u < batch; ++u) {
+            const int i = base + u * threads;
+            const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
+            slots[u] = i < count && item.lane < used ? item.lane * of.pitch + item.e : -1;
+            if (slots[u] >= 0) values[u] = read(offsets[item.lane], item.e);
+        }
+#pragma unroll
+        for (int u = 0; u < batch; ++u)
+            if (slots[u] >= 0) tile[slots[u]] = {values[u].re, values[u].im};
     }
-    return pass.in_swaps[0] ? FftValue<R>{value.im, value.re} : value;
+}
+
+// Half a Hermitian fiber, packed.
+template <class R>
+BK_DEVICE void mixed_read_halves(const MixedPass<R>& of, int used, const LaneOffset* offsets, const R* x, FftWord<R>* tile,
+                                 const FftWord<R>* roots) {
+    const auto* from = reinterpret_cast<const FftWord<R>*>(x);
+    const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
+    const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
+        const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
+        if (item.lane >= used) continue;
+        const int k = item.e;
+        const int64_t in = offsets[item.lane].in;
+        FftValue<R> value = from[in + k * of.pass.in], image = from[in + (of.length - k) * of.pass.in];
+        if (k == 0) value.im = image.im = R(0);
+        const FftRoot<R> root = power_root(roots, k);
+        pack_pair(value, image, root.c, root.s);
+        FftWord<R>* lane = tile + item.lane * of.pitch;
+        lane[k] = {value.im, value.re};
+        if (k > 0) lane[of.length - k] = {image.im, image.re};
+    }
 }
 
 template <class R>
 BK_DEVICE void mixed_load(const MixedPass<R>& of, int used, const LaneOffset* offsets, const R* x, FftWord<R>* tile,
                           const FftWord<R>* words) {
-    constexpr int kBatch = sizeof(R) == 4 ? 8 : 4;  // loads of a thread on their way at once
-    const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
-    const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
-    const auto keep = [&](FftWord<R>* lane, int e, const FftValue<R>& value) {
-        const FftValue<R> kept = of.is_chirped ? mixed_product<R>(value, words[of.chirps + e]) : value;
-        lane[e] = {kept.re, kept.im};
-    };
-    if (of.pass.packing == FftPacking::kPacks) {
-        const auto* from = reinterpret_cast<const FftWord<R>*>(x);
-        for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
-            const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
-            if (item.lane >= used) continue;
-            const int k = item.e;
-            const int64_t in = offsets[item.lane].in;
-            FftValue<R> value = from[in + k * of.pass.in], image = from[in + (of.length - k) * of.pass.in];
-            if (k == 0) value.im = image.im = R(0);
-            const FftRoot<R> root = power_root(words + of.pair_roots, k);
-            pack_pair(value, image, root.c, root.s);
-            keep(tile + item.lane * of.pitch, k, {value.im, value.re});
-            if (k > 0) keep(tile + item.lane * of.pitch, of.length - k, {image.im, image.re});
-        }
+    constexpr int kBatch = sizeof(R) == 4 ? 8 : 4;
+    const FftPass& pass = of.pass;
+    if (pass.packing == FftPacking::kPacks) {
+        mixed_read_halves(of, used, offsets, x, tile, words + of.pair_roots);
+    } else if (of.in_side == MixedSide::kWords) {
+        mixed_read<kBatch>(of, used, offsets, tile, [&](const LaneOffset& at, int e) -> FftValue<R> {
+            const FftValue<R> value = reinterpret_cast<const FftWord<R>*>(x)[at.in + e * pass.in];
+            return pass.in_swaps[0] ? FftValue<R>{value.im, value.re} : value;
+        });
+    } else if (of.in_side == MixedSide::kReals) {
+        mixed_read<kBatch>(of, used, offsets, tile, [&](const LaneOffset& at, int e) -> FftValue<R> {
+            const R value = x[at.in + e * pass.in];
+            return pass.in_swaps[0] ? FftValue<R>{R(0), value} : FftValue<R>{value, R(0)};
+        });
     } else {
-        for (int base = static_cast<int>(threadIdx.x); base < count; base += kBatch * threads) {
-            FftValue<R> values[kBatch];
-#pragma unroll
-            for (int u = 0; u < kBatch; ++u) {
-                const int i = base + u * threads;
-                const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
-                if (i < count && item.lane < used) values[u] = mixed_value(of, offsets[item.lane], item.e, x);
-            }
-#pragma unroll
-            for (int u = 0; u < kBatch; ++u) {
-                const int i = base + u * threads;
-                const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
-                if (i < count && item.lane < used) keep(tile + item.lane * of.pitch, item.e, values[u]);
-            }
-        }
+        mixed_read<1>(of, used, offsets, tile,
+                      [&](const LaneOffset& at, int e) -> FftValue<R> { return mixed_any_value(of, at, e, x); });
     }
-    if (of.is_chirped)
-        for (int lane = 0; lane < used; ++lane)
-            for (int e = of.length + static_cast<int>(threadIdx.x); e < of.n; e += threads)
-                tile[lane * of.pitch + e] = {R(0), R(0)};
+    if (!of.is_chirped) return;
+    __syncthreads();
+    for (int lane = 0; lane < used; ++lane)
+        for (int e = static_cast<int>(threadIdx.x); e < of.n; e += static_cast<int>(blockDim.x)) {
+            FftWord<R>& at = tile[lane * of.pitch + e];
+            const FftValue<R> value = e < of.length ? mixed_product<R>(at, words[of.chirps + e]) : FftValue<R>{R(0), R(0)};
+            at = {value.re, value.im};
+        }
 }
 
 // The filter of a convolution: conj(c[j]) from both ends on.
@@ -366,8 +387,8 @@ BK_DEVICE void mixed_store(const MixedPass<R>& of, int used, const LaneOffset* o
             continue;
         }
         if (pass.period != 0) {
-            const FftRoot<R> root = pass.period <= kShortRoots ? short_root<R>(k * at.rest, pass.period)
-                                                               : unit_root<R>(k * at.rest, pass.period);
+            const FftRoot<R> root =
+                pass.period <= kShortRoots ? short_root<R>(k * at.rest, pass.period) : unit_root<R>(k * at.rest, pass.period);
             value = rotated(value, root);
         }
         if (of.out_side == MixedSide::kAny) {
@@ -395,11 +416,10 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
     const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
     mixed_tables(of, words);
     // A convolution transforms its filter at first, and each tile twice.
-    bool is_filter = of.is_chirped, is_back = false;
-    int64_t t = blockIdx.x;
-    int used = 1;
-    while (t < of.tiles) {
-        if (is_back) {
+    enum : int { kFilter, kForward, kBack };
+    int stage = of.is_chirped ? kFilter : kForward, used = 1;
+    for (uint32_t t = blockIdx.x; t < of.tiles;) {
+        if (stage == kBack) {
             for (int lane = 0; lane < used; ++lane)
                 for (int e = thread; e < of.n; e += threads) {
                     FftWord<R>& at = tile[lane * of.pitch + e];
@@ -408,10 +428,10 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
                 }
         } else {
             __syncthreads();
-            if (is_filter) {
+            if (stage == kFilter) {
                 mixed_filter(of, tile, words);
             } else {
-                const int64_t first = t * of.lanes;
+                const int64_t first = int64_t{t} * of.lanes;
                 used = static_cast<int>(of.total - first < of.lanes ? of.total - first : of.lanes);
                 for (int lane = thread; lane < used; lane += threads) offsets[lane] = mixed_offset(of, first + lane);
                 __syncthreads();
@@ -419,15 +439,15 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
             }
         }
         mixed_transform(of, used, tile, other, words);
-        if (is_filter) {
+        if (stage == kFilter) {
             const R scale = R(1) / static_cast<R>(of.n);  // here, so that finite products do not overflow
             for (int e = thread; e < of.n; e += threads) spectrum[e] = {tile[e].re * scale, tile[e].im * scale};
-            is_filter = false;
-        } else if (of.is_chirped && !is_back) {
-            is_back = true;
+            stage = kForward;
+        } else if (of.is_chirped && stage == kForward) {
+            stage = kBack;
         } else {
             mixed_store(of, used, offsets, tile, words, y);
-            is_back = false;
+            stage = kForward;
             t += gridDim.x;
         }
     }
@@ -478,7 +498,7 @@ Status fft_mixed_pass(const FftPass& pass, const void* x, void* y, const Launch&
     const int64_t values = (of.reads_lanes || of.writes_lanes ? 32768 : 16384) / static_cast<int64_t>(sizeof(FftWord<R>));
     of.lanes = static_cast<int>(std::min<int64_t>({kMixedLanes, std::max<int64_t>(1, values / of.n), of.total}));
     while (of.lanes > 1 && !has_shared(mixed_bytes<R>(of))) --of.lanes;
-    of.tiles = ceil_div<int64_t>(of.total, of.lanes);
+    of.tiles = static_cast<uint32_t>(ceil_div<int64_t>(of.total, of.lanes));
     int m = 1;
     for (int p = 0; p < of.radices.count; m *= of.radices.radix[p++]) {
         of.of_lane[p] = FastDiv<uint32_t>(of.n / of.radices.radix[p]);
@@ -505,9 +525,10 @@ Status fft_mixed_pass(const FftPass& pass, const void* x, void* y, const Launch&
     of.of_tile = FastDiv<uint32_t>(of.lanes);
     const int threads = of.threads();
     const int64_t bytes = mixed_bytes<R>(of), shared_of_sm = max_shared_bytes(device_arch()) + 1024;
-    const int64_t resident = std::max<int64_t>(1, std::min<int64_t>(shared_of_sm / (bytes + 1024), 2 * kMixedThreads<R> / threads));
+    const int64_t resident =
+        std::max<int64_t>(1, std::min<int64_t>(shared_of_sm / (bytes + 1024), 2 * kMixedThreads<R> / threads));
     const int64_t rounds = ceil_div<int64_t>(of.tiles, resident * std::max<int64_t>(1, device_sms()));
-    const int64_t blocks = ceil_div(of.tiles, rounds);  // all of which take as many tiles, or one less
+    const int64_t blocks = ceil_div<int64_t>(of.tiles, rounds);  // all of which take as many tiles, or one less
     const Grid grid{dim3(static_cast<unsigned>(std::min<int64_t>(blocks, kMaxGridX))), dim3(static_cast<unsigned>(threads)), 1,
                     static_cast<unsigned>(bytes)};
     return launch_kernel(launch, grid, fft_mixed_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));

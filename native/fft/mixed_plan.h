@@ -34,10 +34,11 @@ struct MixedRadices {
         for (int i = 3; i < 6; ++i)
             for (int e = 0; e < exponent[i]; ++e) f.add(primes[i]);
         f.add_small(exponent[0], exponent[1], exponent[2]);
-        std::sort(f.radix + first, f.radix + f.count, [](int a, int b) { return twos(a) != twos(b) ? twos(a) < twos(b) : a < b; });
+        std::sort(f.radix + first, f.radix + f.count,
+                  [](int a, int b) { return twos(a) != twos(b) ? twos(a) < twos(b) : a < b; });
         return f;
     }
-    bool is_definition(int p) const { return radix[p] >= kMixedLeastPrime; }
+    BK_HD bool is_definition(int p) const { return radix[p] >= kMixedLeastPrime; }
 
 private:
     static bool is_prime(int p) {
@@ -123,9 +124,7 @@ struct MixedTile {
     }
     // Roots that a pass of radix r reads, of t = 1, 2, 4 ... below r.
     BK_HD static int roots_of(int r) { return r > 8 ? 4 : r > 4 ? 3 : r > 2 ? 2 : 1; }
-    int64_t bytes(int word, int lane) const {
-        return (int64_t{2} * lanes * pitch + words) * word + int64_t{lanes} * lane;
-    }
+    int64_t bytes(int word, int lane) const { return (int64_t{2} * lanes * pitch + words) * word + int64_t{lanes} * lane; }
 };
 
 }  // namespace bk

@@ -322,8 +322,8 @@ bool gpu_packs(const FftArray& array, int64_t pairs, const void* x, const void* 
     const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
     const int64_t part = fft_most_part_values<R>(false);
     const bool is_power = (pairs & (pairs - 1)) == 0;
-    const bool has_size = packs_whole<R>(pairs, scratch) ||
-                          (is_power && pairs >= 16 && scratch != nullptr && pairs <= part * part);
+    const bool has_size =
+        packs_whole<R>(pairs, scratch) || (is_power && pairs >= 16 && scratch != nullptr && pairs <= part * part);
     return has_size && addresses % (2 * sizeof(R)) == 0 && array.count() <= INT32_MAX;
 }
 
