@@ -111,49 +111,66 @@ BK_DEVICE void mixed_butterflies(const MixedPass<R>& of, int p, int m, int used,
     }
 }
 
-// Sums over the definition of kSums values and their mirror images, X[k] and X[r - k] = E -+ i O, where E and O are sums of
-// cosines and sines over a[t] + a[r - t] and a[t] - a[r - t]. `from` begins at the lane's value q.
+// Sums over the definition of kMixedSums values k and their mirror images, X[k] and X[r - k] = E -+ i O, where E and O are
+// sums of cosines and sines over a[t] + a[r - t] and a[t] - a[r - t]: of both parts of a butterfly, or of two real ones.
+constexpr int kMixedSums = 4;
+
 template <bool is_real, class R>
-BK_DEVICE void mixed_sums(const FftWord<R>* from, int step, int r, int m, int first, const FftWord<R>* roots, FftWord<R>* to) {
-    constexpr int kSums = 4;
-    FftValue<R> even[kSums], odd[kSums];
-    int angle[kSums];
+BK_DEVICE void mixed_sums(const FftWord<R>* const (&from)[2], int step, int r, int m, int first, const FftWord<R>* roots,
+                          FftWord<R>* const (&to)[2]) {
+    constexpr unsigned kWord = sizeof(FftWord<R>);
+    R even[2][kMixedSums], odd[2][kMixedSums];
+    unsigned angle[kMixedSums];  // of k t, in bytes
 #pragma unroll
-    for (int s = 0; s < kSums; ++s) {
-        even[s] = from[0];
-        odd[s] = {R(0), R(0)};
+    for (int s = 0; s < kMixedSums; ++s) {
         angle[s] = 0;
+        even[0][s] = from[0][0].re;
+        even[1][s] = is_real ? from[1][0].re : from[0][0].im;
+        odd[0][s] = odd[1][s] = R(0);
     }
-    const int half = r / 2, period = r * m;
-    const FftWord<R>* low = from;
-    const FftWord<R>* high = from + r * step;
+    const int half = r / 2;
+    const unsigned advance = kWord * static_cast<unsigned>(m), period = advance * static_cast<unsigned>(r);
+    int low = 0, high = r * step;
     for (int t = 1; t <= half; ++t) {
         low += step;
         high -= step;
-        const FftValue<R> sum = *low, difference = *high;
+        const FftWord<R> added = from[0][low], subtracted = from[0][high];
+        const R sum[2] = {added.re, is_real ? from[1][low].re : added.im};
+        const R difference[2] = {subtracted.re, is_real ? from[1][high].re : subtracted.im};
 #pragma unroll
-        for (int s = 0; s < kSums; ++s) {
-            angle[s] += (first + s) * m;
-            if (angle[s] >= period) angle[s] -= period;
-            const FftWord<R> root = roots[angle[s]];
-            even[s].re += sum.re * root.re;
-            odd[s].re += difference.re * root.im;
-            if (!is_real) {
-                even[s].im += sum.im * root.re;
-                odd[s].im += difference.im * root.im;
+        for (int s = 0; s < kMixedSums; ++s) {
+            const unsigned next = angle[s] + static_cast<unsigned>(first + s) * advance, turned = next - period;
+            angle[s] = next < turned ? next : turned;  // below the period, `turned` has wrapped around
+            const FftWord<R> root = *reinterpret_cast<const FftWord<R>*>(reinterpret_cast<const char*>(roots) + angle[s]);
+#pragma unroll
+            for (int u = 0; u < 2; ++u) {
+                even[u][s] += sum[u] * root.re;
+                odd[u][s] += difference[u] * root.im;
             }
         }
     }
 #pragma unroll
-    for (int s = 0; s < kSums; ++s) {
+    for (int s = 0; s < kMixedSums; ++s) {
         const int k = first + s;
         if (k > half) continue;
-        to[k * m] = {even[s].re + odd[s].im, even[s].im - odd[s].re};
-        if (k > 0) to[(r - k) * m] = {even[s].re - odd[s].im, even[s].im + odd[s].re};
+        if (is_real) {
+#pragma unroll
+            for (int u = 0; u < 2; ++u) {
+                to[u][k * m] = {even[u][s], -odd[u][s]};
+                if (k > 0) to[u][(r - k) * m] = {even[u][s], odd[u][s]};
+            }
+        } else {
+            to[0][k * m] = {even[0][s] + odd[1][s], even[1][s] - odd[0][s]};
+            if (k > 0) to[0][(r - k) * m] = {even[0][s] - odd[1][s], even[1][s] + odd[0][s]};
+        }
     }
 }
 
-BK_HD int mixed_sum_groups(int r) { return (r / 2 + 4) / 4; }
+// Threads with work in the sums of one value and its mirror image of so many butterflies, and of all.
+BK_HD int mixed_sum_butterflies(int count, bool is_real) { return is_real ? (count + 1) / 2 : count; }
+BK_HD int mixed_sum_items(int r, int count, bool is_real) {
+    return mixed_sum_butterflies(count, is_real) * (r / 2 / kMixedSums + 1);
+}
 
 // The roots are those of order m r.
 template <class R>
@@ -174,21 +191,29 @@ BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, 
         values[(r - t) * step] = {a.re - b.re, a.im - b.im};
     }
     __syncthreads();
-    const int items = count * mixed_sum_groups(r);
+    const bool is_real = p == 0 && of.is_real;
+    const int items = mixed_sum_items(r, count, is_real), each = mixed_sum_butterflies(count, is_real);
     for (int i = static_cast<int>(threadIdx.x); i < items; i += static_cast<int>(blockDim.x)) {
-        const int group = i / count;
-        const auto lane = of.of_lane[p](static_cast<uint32_t>(i - group * count));
-        const int q = static_cast<int>(lane.remainder), start = static_cast<int>(lane.quotient) * of.pitch;
-        const int j = static_cast<int>(of.of_block[p](lane.remainder).remainder);
-        FftWord<R>* values = to + start + q * r - j * (r - 1);
-        if (p == 0 && of.is_real)
-            mixed_sums<true>(from + start + q, step, r, m, 4 * group, roots, values);
+        const int group = i / each, own = i - group * each;
+        const FftWord<R>* values[2];
+        FftWord<R>* results[2];
+#pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            const int butterfly = own + u * each < count ? own + u * each : own;
+            const auto lane = of.of_lane[p](static_cast<uint32_t>(butterfly));
+            const int q = static_cast<int>(lane.remainder), start = static_cast<int>(lane.quotient) * of.pitch;
+            const int j = static_cast<int>(of.of_block[p](lane.remainder).remainder);
+            values[u] = from + start + q;
+            results[u] = to + start + q * r - j * (r - 1);
+        }
+        if (is_real)
+            mixed_sums<true>(values, step, r, m, kMixedSums * group, roots, results);
         else
-            mixed_sums<false>(from + start + q, step, r, m, 4 * group, roots, values);
+            mixed_sums<false>(values, step, r, m, kMixedSums * group, roots, results);
     }
 }
 
-// Transforms the lanes of a tile; returns the copy that has the results, which `other` was if an odd number of passes is.
+// Transforms the lanes of a tile. The two copies change places with each pass, so that `tile` has the results.
 template <class R>
 BK_DEVICE void mixed_transform(const MixedPass<R>& of, int used, FftWord<R>*& tile, FftWord<R>*& other,
                                const FftWord<R>* words) {
@@ -281,6 +306,7 @@ BK_DEVICE void mixed_read(const MixedPass<R>& of, int used, const LaneOffset* of
             const int i = base + u * threads;
             const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
             slots[u] = i < count && item.lane < used ? item.lane * of.pitch + item.e : -1;
+            values[u] = {R(0), R(0)};
             if (slots[u] >= 0) values[u] = read(offsets[item.lane], item.e);
         }
 #pragma unroll
@@ -466,7 +492,7 @@ int MixedPass<R>::threads() const {
         for (int p = 0; p < radices.count; ++p) {
             const int r = radices.radix[p], butterflies = lanes * (n / r);
             const bool sums = radices.is_definition(p);
-            const int64_t rounds = ceil_div(sums ? butterflies * mixed_sum_groups(r) : butterflies, count);
+            const int64_t rounds = ceil_div(sums ? mixed_sum_items(r, butterflies, p == 0 && is_real) : butterflies, count);
             work += rounds * count * (sums ? 4 * r : r + 4);
         }
         if (work < least) least = work, best = count;
@@ -495,7 +521,9 @@ Status fft_mixed_pass(const FftPass& pass, const void* x, void* y, const Launch&
     of.reads_lanes = pass.axes > 0 && distance(pass.axis[0].in) < distance(pass.in);
     of.writes_lanes = pass.axes > 0 && distance(pass.axis[0].out) < distance(pass.out);
     // Lanes that lie together want many in a tile; of contiguous values a smaller one lets more blocks share an SM.
-    const int64_t values = (of.reads_lanes || of.writes_lanes ? 32768 : 16384) / static_cast<int64_t>(sizeof(FftWord<R>));
+    // Sums share roots between two butterflies of a thread.
+    const bool is_large = of.reads_lanes || of.writes_lanes || (of.radices.count > 0 && of.radices.is_definition(0));
+    const int64_t values = (is_large ? 32768 : 16384) / static_cast<int64_t>(sizeof(FftWord<R>));
     of.lanes = static_cast<int>(std::min<int64_t>({kMixedLanes, std::max<int64_t>(1, values / of.n), of.total}));
     while (of.lanes > 1 && !has_shared(mixed_bytes<R>(of))) --of.lanes;
     of.tiles = static_cast<uint32_t>(ceil_div<int64_t>(of.total, of.lanes));
