@@ -84,6 +84,7 @@ template <int r, class R>
 BK_DEVICE void mixed_butterflies(const MixedPass<R>& of, int p, int m, int used, const FftWord<R>* from, FftWord<R>* to,
                                  const FftWord<R>* table) {
     const int step = of.n / r, count = used * step;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
         const auto lane = of.of_lane[p](static_cast<uint32_t>(i));
         const int q = static_cast<int>(lane.remainder), start = static_cast<int>(lane.quotient) * of.pitch;
@@ -177,6 +178,7 @@ template <class R>
 BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, FftWord<R>* from, FftWord<R>* to,
                                 const FftWord<R>* roots) {
     const int r = of.radices.radix[p], step = of.n / r, count = used * step, half = r / 2;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < count * half; i += static_cast<int>(blockDim.x)) {
         const int t = i / count + 1;
         const auto lane = of.of_lane[p](static_cast<uint32_t>(i - (t - 1) * count));
@@ -193,6 +195,7 @@ BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, 
     __syncthreads();
     const bool is_real = p == 0 && of.is_real;
     const int items = mixed_sum_items(r, count, is_real), each = mixed_sum_butterflies(count, is_real);
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < items; i += static_cast<int>(blockDim.x)) {
         const int group = i / each, own = i - group * each;
         const FftWord<R>* values[2];
@@ -257,8 +260,10 @@ BK_DEVICE void mixed_tables(const MixedPass<R>& of, FftWord<R>* words) {
         const int r = of.radices.radix[p];
         FftWord<R>* table = words + of.table[p];
         if (of.radices.is_definition(p)) {
+#pragma unroll 1
             for (int i = thread; i < m * r; i += threads) table[i] = root(i, m * r);
         } else if (p > 0) {
+#pragma unroll 1
             for (int i = thread; i < m * MixedTile::roots_of(r); i += threads) {
                 const int t = i / m;
                 table[i] = root((i - t * m) << t, m * r);
@@ -266,11 +271,13 @@ BK_DEVICE void mixed_tables(const MixedPass<R>& of, FftWord<R>* words) {
         }
     }
     if (of.is_chirped)
+#pragma unroll 1
         for (int i = thread; i < of.length; i += threads) {
             const FftWord<R> found = root(i * i % (2 * of.length), 2 * of.length);
             words[of.chirps + i] = {found.re, -found.im};
         }
     if (of.pass.packing != FftPacking::kNone)
+#pragma unroll 1
         for (int i = thread; i <= of.length / 2; i += threads) words[of.pair_roots + i] = root(i, 2 * of.length);
 }
 
@@ -298,6 +305,7 @@ template <int batch, class R, class Read>
 BK_DEVICE void mixed_read(const MixedPass<R>& of, int used, const LaneOffset* offsets, FftWord<R>* tile, const Read& read) {
     const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
     const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
+#pragma unroll 1
     for (int base = static_cast<int>(threadIdx.x); base < count; base += batch * threads) {
         FftValue<R> values[batch];
         int slots[batch];
@@ -322,6 +330,7 @@ BK_DEVICE void mixed_read_halves(const MixedPass<R>& of, int used, const LaneOff
     const auto* from = reinterpret_cast<const FftWord<R>*>(x);
     const int threads = static_cast<int>(blockDim.x), per_lane = static_cast<int>(of.in_values.divisor());
     const int count = (of.reads_lanes ? of.lanes : used) * per_lane;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
         const MixedItem item = MixedItem::of(of.in_values, of.of_tile, of.reads_lanes, i);
         if (item.lane >= used) continue;
@@ -360,7 +369,9 @@ BK_DEVICE void mixed_load(const MixedPass<R>& of, int used, const LaneOffset* of
     }
     if (!of.is_chirped) return;
     __syncthreads();
+#pragma unroll 1
     for (int lane = 0; lane < used; ++lane)
+#pragma unroll 1
         for (int e = static_cast<int>(threadIdx.x); e < of.n; e += static_cast<int>(blockDim.x)) {
             FftWord<R>& at = tile[lane * of.pitch + e];
             const FftValue<R> value = e < of.length ? mixed_product<R>(at, words[of.chirps + e]) : FftValue<R>{R(0), R(0)};
@@ -371,6 +382,7 @@ BK_DEVICE void mixed_load(const MixedPass<R>& of, int used, const LaneOffset* of
 // The filter of a convolution: conj(c[j]) from both ends on.
 template <class R>
 BK_DEVICE void mixed_filter(const MixedPass<R>& of, FftWord<R>* tile, const FftWord<R>* words) {
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < of.n; i += static_cast<int>(blockDim.x)) {
         const int e = i < of.length ? i : of.n - i;
         const FftWord<R> chirp = e < of.length ? words[of.chirps + e] : FftWord<R>{R(0), R(0)};
@@ -391,6 +403,7 @@ BK_DEVICE void mixed_store(const MixedPass<R>& of, int used, const LaneOffset* o
         return of.is_chirped ? mixed_product<R>({value.im, value.re}, words[of.chirps + k]) : value;
     };
     auto* to = reinterpret_cast<FftWord<R>*>(y);
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < count; i += threads) {
         const MixedItem item = MixedItem::of(of.out_values, of.of_tile, of.writes_lanes, i);
         if (item.lane >= used) continue;
@@ -446,7 +459,9 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
     int stage = of.is_chirped ? kFilter : kForward, used = 1;
     for (uint32_t t = blockIdx.x; t < of.tiles;) {
         if (stage == kBack) {
+#pragma unroll 1
             for (int lane = 0; lane < used; ++lane)
+#pragma unroll 1
                 for (int e = thread; e < of.n; e += threads) {
                     FftWord<R>& at = tile[lane * of.pitch + e];
                     const FftValue<R> product = mixed_product<R>(at, spectrum[e]);
@@ -459,6 +474,7 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
             } else {
                 const int64_t first = int64_t{t} * of.lanes;
                 used = static_cast<int>(of.total - first < of.lanes ? of.total - first : of.lanes);
+#pragma unroll 1
                 for (int lane = thread; lane < used; lane += threads) offsets[lane] = mixed_offset(of, first + lane);
                 __syncthreads();
                 mixed_load(of, used, offsets, x, tile, words);
@@ -467,6 +483,7 @@ __global__ void __launch_bounds__(kMixedThreads<R>, 2) fft_mixed_kernel(MixedPas
         mixed_transform(of, used, tile, other, words);
         if (stage == kFilter) {
             const R scale = R(1) / static_cast<R>(of.n);  // here, so that finite products do not overflow
+#pragma unroll 1
             for (int e = thread; e < of.n; e += threads) spectrum[e] = {tile[e].re * scale, tile[e].im * scale};
             stage = kForward;
         } else if (of.is_chirped && stage == kForward) {
