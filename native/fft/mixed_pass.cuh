@@ -29,7 +29,7 @@ constexpr int kMixedLanes = 512;
 template <class R>
 constexpr int kMixedMost = sizeof(R) == 4 ? 8192 : 4096;  // values of a fiber
 
-// What a side of a pass has in memory.
+// A side of a pass in memory: complex numbers, real ones, or any form and factor.
 enum class MixedSide : int8_t { kAny, kWords, kReals };
 
 template <class R>
@@ -140,8 +140,8 @@ BK_DEVICE void mixed_sums(const FftWord<R>* const (&from)[2], int step, int r, i
         const R difference[2] = {subtracted.re, is_real ? from[1][high].re : subtracted.im};
 #pragma unroll
         for (int s = 0; s < kMixedSums; ++s) {
-            const unsigned next = angle[s] + static_cast<unsigned>(first + s) * advance, turned = next - period;
-            angle[s] = next < turned ? next : turned;  // below the period, `turned` has wrapped around
+            const unsigned next = angle[s] + static_cast<unsigned>(first + s) * advance, wrapped = next - period;
+            angle[s] = next < wrapped ? next : wrapped;  // below the period the difference is huge
             const FftWord<R> root = *reinterpret_cast<const FftWord<R>*>(reinterpret_cast<const char*>(roots) + angle[s]);
 #pragma unroll
             for (int u = 0; u < 2; ++u) {
@@ -216,7 +216,7 @@ BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, 
     }
 }
 
-// Transforms the lanes of a tile. The two copies change places with each pass, so that `tile` has the results.
+// Transforms the lanes of a tile. Each pass exchanges the two copies, so that `tile` has the results.
 template <class R>
 BK_DEVICE void mixed_transform(const MixedPass<R>& of, int used, FftWord<R>*& tile, FftWord<R>*& other,
                                const FftWord<R>* words) {

@@ -19,7 +19,7 @@ namespace bk {
 namespace {
 
 constexpr int kThreads = 256;
-// Values of a tile of the passes of powers of two, and of parts of a split fiber four times as many.
+// Values of the longest power of two that one pass transforms. Parts of a split fiber have at most a quarter.
 template <class R>
 constexpr int kTileValues = sizeof(R) == 4 ? 4096 : 2048;
 
