@@ -132,6 +132,7 @@ BK_DEVICE void mixed_sums(const FftWord<R>* const (&from)[2], int step, int r, i
     const int half = r / 2;
     const unsigned advance = kWord * static_cast<unsigned>(m), period = advance * static_cast<unsigned>(r);
     int low = 0, high = r * step;
+#pragma unroll 2
     for (int t = 1; t <= half; ++t) {
         low += step;
         high -= step;
