@@ -179,4 +179,107 @@ struct Butterfly<8, R, V> {
     }
 };
 
+// r = a b with coprime factors needs no roots between them (Good 1958): position (b s + a t) mod r, and value k with
+// k mod a and k mod b those of the factors.
+template <int a, int b, class R, class V>
+struct CoprimeButterfly {
+    static constexpr int r = a * b;
+    static BK_HD constexpr int inverse(int x, int n) {
+        int y = 1;
+        while (x * y % n != 1) ++y;
+        return y;
+    }
+    static BK_HD void apply(FftValue<V> (&x)[r]) {
+        FftValue<V> rows[a][b];
+        BK_UNROLL
+        for (int s = 0; s < a; ++s) {
+            BK_UNROLL
+            for (int t = 0; t < b; ++t) rows[s][t] = x[(b * s + a * t) % r];
+            Butterfly<b, R, V>::apply(rows[s]);
+        }
+        constexpr int of_s = b * inverse(b % a, a), of_t = a * inverse(a % b, b);
+        BK_UNROLL
+        for (int t = 0; t < b; ++t) {
+            FftValue<V> column[a];
+            BK_UNROLL
+            for (int s = 0; s < a; ++s) column[s] = rows[s][t];
+            Butterfly<a, R, V>::apply(column);
+            BK_UNROLL
+            for (int s = 0; s < a; ++s) x[(of_s * s + of_t * t) % r] = column[s];
+        }
+    }
+};
+template <class R, class V>
+struct Butterfly<6, R, V> : CoprimeButterfly<2, 3, R, V> {};
+template <class R, class V>
+struct Butterfly<10, R, V> : CoprimeButterfly<2, 5, R, V> {};
+template <class R, class V>
+struct Butterfly<12, R, V> : CoprimeButterfly<4, 3, R, V> {};
+
+// cos and sin of 2 pi k / r, k up to (a - 1)^2, of a radix r = a^2.
+template <int a>
+struct SquareRoots;
+template <>
+struct SquareRoots<3> {
+    static BK_HD double cosine(int k) {
+        return k == 1 ? 0.76604444311897803520 : k == 2 ? 0.17364817766693034885 : -0.93969262078590838405;
+    }
+    static BK_HD double sine(int k) {
+        return k == 1 ? 0.64278760968653932632 : k == 2 ? 0.98480775301220805937 : 0.34202014332566873304;
+    }
+};
+template <>
+struct SquareRoots<4> {
+    static BK_HD double cosine(int k) {
+        return k == 1   ? 0.92387953251128675613
+               : k == 2 ? 0.70710678118654752440
+               : k == 3 ? 0.38268343236508977173
+               : k == 4 ? 0
+               : k == 6 ? -0.70710678118654752440
+                        : -0.92387953251128675613;
+    }
+    static BK_HD double sine(int k) {
+        return k == 1   ? 0.38268343236508977173
+               : k == 2 ? 0.70710678118654752440
+               : k == 3 ? 0.92387953251128675613
+               : k == 4 ? 1
+               : k == 6 ? 0.70710678118654752440
+                        : -0.38268343236508977173;
+    }
+};
+
+template <int a, class R, class V>
+struct SquareButterfly {
+    static BK_HD void apply(FftValue<V> (&x)[a * a]) {
+        BK_UNROLL
+        for (int t = 0; t < a; ++t) {
+            FftValue<V> column[a];
+            BK_UNROLL
+            for (int s = 0; s < a; ++s) column[s] = x[s * a + t];
+            Butterfly<a, R, V>::apply(column);
+            BK_UNROLL
+            for (int k = 0; k < a; ++k)
+                x[k * a + t] = k * t == 0 ? column[k]
+                                          : rotated(column[k], static_cast<R>(SquareRoots<a>::cosine(k * t)),
+                                                    static_cast<R>(SquareRoots<a>::sine(k * t)));
+        }
+        FftValue<V> values[a * a];
+        BK_UNROLL
+        for (int k = 0; k < a; ++k) {
+            FftValue<V> row[a];
+            BK_UNROLL
+            for (int t = 0; t < a; ++t) row[t] = x[k * a + t];
+            Butterfly<a, R, V>::apply(row);
+            BK_UNROLL
+            for (int t = 0; t < a; ++t) values[k + a * t] = row[t];
+        }
+        BK_UNROLL
+        for (int k = 0; k < a * a; ++k) x[k] = values[k];
+    }
+};
+template <class R, class V>
+struct Butterfly<9, R, V> : SquareButterfly<3, R, V> {};
+template <class R, class V>
+struct Butterfly<16, R, V> : SquareButterfly<4, R, V> {};
+
 }  // namespace bk

@@ -19,6 +19,10 @@ int64_t fft_most_values();
 template <class R>
 int64_t fft_most_tile_values();
 
+// A GPU alone: whether one pass transforms whole fibers of n values, which also unpacks or packs pairs of real numbers.
+template <class R>
+bool fft_takes_fiber(int64_t n, bool packs);
+
 // Bytes that transforms of n > fft_most_values() values need, in a pass over `lanes` of them.
 template <class R>
 int64_t fft_tile_bytes(int64_t n, int64_t lanes);

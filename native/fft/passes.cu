@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes of a Fourier transform on a GPU: a block transforms some lanes in shared memory, in position, one radix after another.
-// Values are loaded in reversed order of their digits. Roots of unity and digits are computed once a block, which then
-// takes tile after tile. Powers of two have passes of their own (fft/power_pass.cuh).
+// Fourier transforms on a GPU: passes of powers of two (fft/power_pass.cuh) and of other lengths (fft/mixed_pass.cuh), and
+// transforms that passes cannot do.
 #include <algorithm>
 #include <cstdint>
 
@@ -9,6 +8,7 @@
 #include "core/math/fastdiv.h"
 #include "fft/butterflies.h"
 #include "fft/core.h"
+#include "fft/mixed_pass.cuh"
 #include "fft/pass_values.cuh"
 #include "fft/power_pass.cuh"
 #include "fft/power_rows.cuh"
@@ -19,115 +19,9 @@ namespace bk {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxLanes = 64;
-
-// Values of a tile for which a block has enough to do.
+// Values of the longest power of two that one pass transforms. Parts of a split fiber have at most a quarter.
 template <class R>
 constexpr int kTileValues = sizeof(R) == 4 ? 4096 : 2048;
-
-// A value's position in shared memory: strides of powers of two then map to different banks.
-BK_HD int padded(int i) { return i + (i >> 4); }
-
-struct TilePass {
-    FftPass pass;
-    int64_t lanes, tiles;  // in all
-    int tile_lanes, radices;
-    int8_t radix[kFftRadices];
-    FastDiv<uint32_t> of_lane[kFftRadices];   // butterflies of a lane, by radix
-    FastDiv<uint32_t> of_block[kFftRadices];  // butterflies of a block, m
-    FastDiv<uint32_t> values;                 // of a lane
-    bool reads_lanes, writes_lanes;           // lanes lie closer together than values
-};
-
-template <int r, class R>
-BK_DEVICE void radix_pass(const TilePass& of, int p, int m, int used, int pitch, FftWord<R>* tile, const FftWord<R>* roots) {
-    const int n = of.pass.n, butterflies = n / r, step = n / (m * r);
-    for (int q = threadIdx.x; q < used * butterflies; q += kThreads) {
-        const auto lane = of.of_lane[p](static_cast<uint32_t>(q));
-        const auto block = of.of_block[p](lane.remainder);
-        FftWord<R>* values = tile + static_cast<int>(lane.quotient) * pitch;
-        const int j = static_cast<int>(block.remainder), base = static_cast<int>(block.quotient) * m * r + j;
-        FftValue<R> a[r];
-        a[0] = values[padded(base)];
-#pragma unroll
-        for (int t = 1; t < r; ++t) {
-            a[t] = rotated<R>(values[padded(base + t * m)], power_root(roots, j * t * step));
-        }
-        Butterfly<r, R, R>::apply(a);
-#pragma unroll
-        for (int t = 0; t < r; ++t) values[padded(base + t * m)] = {a[t].re, a[t].im};
-    }
-}
-
-template <class R>
-__global__ void __launch_bounds__(kThreads) fft_tile_kernel(TilePass of, const R* x, R* y) {
-    BK_LAUNCH_SHARED(uint4, shared);
-    __shared__ LaneOffset offsets[kMaxLanes];
-    const FftPass& pass = of.pass;
-    const int n = pass.n, pitch = padded(n - 1) + 1;
-    auto* tile = reinterpret_cast<FftWord<R>*>(shared);
-    auto* roots = tile + of.tile_lanes * pitch;
-    auto* positions = reinterpret_cast<uint16_t*>(roots + n);
-    for (int i = threadIdx.x; i < n; i += kThreads) {
-        const FftRoot<R> root = unit_root<R>(i, n);
-        roots[i] = {root.c, root.s};
-        int rest = i, size = n, at = 0;
-        for (int p = of.radices; p-- > 0;) {
-            size /= of.radix[p];
-            at += rest % of.radix[p] * size;
-            rest /= of.radix[p];
-        }
-        positions[i] = static_cast<uint16_t>(of.radices == 0 ? i : at);
-    }
-    for (int64_t t = blockIdx.x; t < of.tiles; t += gridDim.x) {
-        const int64_t first = t * of.tile_lanes;
-        const int used = static_cast<int>(of.lanes - first < of.tile_lanes ? of.lanes - first : of.tile_lanes);
-        __syncthreads();
-        if (static_cast<int>(threadIdx.x) < used) offsets[threadIdx.x] = lane_offset(pass, first + threadIdx.x);
-        __syncthreads();
-        for (int i = threadIdx.x; i < used * n; i += kThreads) {
-            const auto along = of.values(static_cast<uint32_t>(i));
-            const int lane = of.reads_lanes ? i % used : static_cast<int>(along.quotient);
-            const int e = of.reads_lanes ? i / used : static_cast<int>(along.remainder);
-            const FftValue<R> value = take_value(pass, offsets[lane], e, x);
-            tile[lane * pitch + padded(positions[e])] = {value.re, value.im};
-        }
-        int m = 1;
-        for (int p = 0; p < of.radices; m *= of.radix[p++]) {
-            __syncthreads();
-            switch (of.radix[p]) {
-                case 2: radix_pass<2>(of, p, m, used, pitch, tile, roots); break;
-                case 3: radix_pass<3>(of, p, m, used, pitch, tile, roots); break;
-                case 4: radix_pass<4>(of, p, m, used, pitch, tile, roots); break;
-                case 5: radix_pass<5>(of, p, m, used, pitch, tile, roots); break;
-                case 7: radix_pass<7>(of, p, m, used, pitch, tile, roots); break;
-                case 8: radix_pass<8>(of, p, m, used, pitch, tile, roots); break;
-                case 11: radix_pass<11>(of, p, m, used, pitch, tile, roots); break;
-                case 13: radix_pass<13>(of, p, m, used, pitch, tile, roots); break;
-                default: break;
-            }
-        }
-        __syncthreads();
-        for (int i = threadIdx.x; i < used * n; i += kThreads) {
-            const auto along = of.values(static_cast<uint32_t>(i));
-            const int lane = of.writes_lanes ? i % used : static_cast<int>(along.quotient);
-            const int k = of.writes_lanes ? i / used : static_cast<int>(along.remainder);
-            FftValue<R> value = tile[lane * pitch + padded(k)];
-            if (of.radices == 0) {  // a large prime factor: the definition
-                value = {R(0), R(0)};
-                for (int e = 0, angle = 0; e < n; ++e) {
-                    value = value + rotated<R>(tile[lane * pitch + padded(e)], power_root(roots, angle));
-                    angle = angle + k >= n ? angle + k - n : angle + k;
-                }
-            }
-            if (pass.period != 0) {
-                const FftRoot<R> root = unit_root<R>(k * offsets[lane].rest, pass.period);
-                value = rotated(value, root.c, root.s);
-            }
-            store_value(pass, offsets[lane], k, value, y);
-        }
-    }
-}
 
 template <class R>
 __global__ void __launch_bounds__(kThreads) fft_direct_kernel(FftPass fiber, int64_t count, const R* x, R* y) {
@@ -182,6 +76,11 @@ int64_t fft_most_values() {
     return kTileValues<R>;
 }
 template <class R>
+bool fft_takes_fiber(int64_t n, bool packs) {
+    const bool is_power = n >= 16 && (n & (n - 1)) == 0;
+    return is_power ? n <= kTileValues<R> : is_mixed_length<R>(n, packs);
+}
+template <class R>
 int64_t fft_most_tile_values() {
     return kTileValues<R>;
 }
@@ -193,30 +92,7 @@ int64_t fft_tile_bytes(int64_t, int64_t) {
 template <class R>
 Status fft_pass(const FftPass& pass, const void* x, void* y, void*, const Launch& launch) {
     if (is_power_pass<R>(pass, x, y)) return fft_power_pass<R>(pass, x, y, launch);
-    TilePass of{};
-    of.pass = pass;
-    of.lanes = pass.lanes();
-    const FftRadices radices = FftRadices::of(pass.n);
-    of.radices = radices.count;
-    int m = 1;
-    for (int p = 0; p < radices.count; m *= radices.radix[p++]) {
-        of.radix[p] = radices.radix[p];
-        of.of_lane[p] = FastDiv<uint32_t>(pass.n / radices.radix[p]);
-        of.of_block[p] = FastDiv<uint32_t>(m);
-    }
-    of.values = FastDiv<uint32_t>(pass.n);
-    const auto distance = [](int64_t stride) { return stride < 0 ? -stride : stride; };
-    const int64_t lane_in = pass.axes > 0 ? distance(pass.axis[0].in) : INT64_MAX;
-    const int64_t lane_out = pass.axes > 0 ? distance(pass.axis[0].out) : INT64_MAX;
-    of.reads_lanes = lane_in < distance(pass.in);
-    of.writes_lanes = lane_out < distance(pass.out);
-    of.tile_lanes = static_cast<int>(std::min<int64_t>({kMaxLanes, std::max<int64_t>(1, kTileValues<R> / pass.n), of.lanes}));
-    const int64_t pitch = padded(pass.n - 1) + 1;
-    const int64_t bytes = (of.tile_lanes * pitch + pass.n) * 2 * int64_t{sizeof(R)} + 2 * int64_t{pass.n};
-    of.tiles = ceil_div<int64_t>(of.lanes, of.tile_lanes);
-    const Grid grid{dim3(blocks_of(of.tiles, 8 * std::max<int64_t>(1, device_sms()))), dim3(kThreads), 1,
-                    static_cast<unsigned>(bytes)};
-    return launch_kernel(launch, grid, fft_tile_kernel<R>, of, static_cast<const R*>(x), static_cast<R*>(y));
+    return fft_mixed_pass<R>(pass, x, y, launch);
 }
 
 template <class R>
@@ -235,6 +111,8 @@ Status fft_unscramble(const FftPass& fiber, const FftParts& parts, void* y, cons
 
 template int64_t fft_most_values<float>();
 template int64_t fft_most_values<double>();
+template bool fft_takes_fiber<float>(int64_t, bool);
+template bool fft_takes_fiber<double>(int64_t, bool);
 template int64_t fft_most_tile_values<float>();
 template int64_t fft_most_tile_values<double>();
 template int64_t fft_tile_bytes<float>(int64_t, int64_t);

@@ -31,8 +31,8 @@ enum class FftForm : int32_t { kComplex, kReal, kHermitian };
 enum class FftFactor : int32_t { kNone, kChirp, kFilter, kSpectrum };
 
 // A pass of pairs of real numbers whose other side is half a Hermitian fiber: n + 1 values, unpacked behind the transform or
-// packed before it (fft/packed_real.h). On a GPU n is a power of two, and a split fiber has such passes too: the first that
-// unpacks, which has a period, only reads pairs.
+// packed before it (fft/packed_real.h). On a GPU a split fiber of a power of two has such passes too: the first that unpacks,
+// which has a period, only reads pairs.
 enum class FftPacking : int32_t { kNone, kUnpacks, kPacks };
 
 struct FftAxis {

@@ -136,7 +136,23 @@ inline void dense_strides(const FftArray& array, int64_t (&stride)[kMaxRank]) {
 // Lengths with a large prime factor up to here are transformed from their definition.
 constexpr int64_t kFftDirect = 64;
 
-inline bool is_chirped(int64_t n) { return n > kFftDirect && !is_smooth(n); }
+// Whether one pass transforms whole fibers without a workspace.
+template <class R>
+bool fft_takes_alone(int64_t n) {
+    if constexpr (BK_CUDA) return fft_takes_fiber<R>(n, false);
+    return n <= fft_most_values<R>();
+}
+
+// Whether one pass transforms whole fibers.
+template <class R>
+bool fft_takes_whole(int64_t n, const void* scratch) {
+    return fft_takes_alone<R>(n) || (!BK_CUDA && scratch != nullptr && n <= fft_most_tile_values<R>());
+}
+
+template <class R>
+bool is_chirped(int64_t n) {
+    return n > kFftDirect && !is_smooth(n) && !(BK_CUDA && fft_takes_alone<R>(n));
+}
 
 constexpr int64_t fft_aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
 
@@ -151,7 +167,7 @@ int64_t fft_most_part_values(bool stays) {
 // take more than one pass.
 template <class R>
 int64_t fft_parts_bytes(int64_t n, int64_t fibers) {
-    if (n <= fft_most_tile_values<R>()) return fft_tile_bytes<R>(n, fibers);
+    if (fft_takes_whole<R>(n, &n)) return fft_tile_bytes<R>(n, fibers);
     const FftParts parts = FftParts::of(n, fft_most_part_values<R>(false));
     int64_t tiles = 0;
     for (int p = 0; p < parts.count; ++p) tiles = std::max(tiles, fft_tile_bytes<R>(parts.n[p], n / parts.n[p] * fibers));
@@ -175,7 +191,7 @@ struct FftChirpBytes {
 
 template <class R>
 int64_t fft_fibers_bytes(int64_t n, int64_t fibers) {
-    return is_chirped(n) ? FftChirpBytes<R>(n, fibers).total() : fft_parts_bytes<R>(n, fibers);
+    return is_chirped<R>(n) ? FftChirpBytes<R>(n, fibers).total() : fft_parts_bytes<R>(n, fibers);
 }
 
 // Bytes that a transform along the axis can use, also as one of packed real fibers.
@@ -185,12 +201,6 @@ int64_t fft_axis_bytes(const FftArray& array, int axis) {
     if (n == 0) return 0;
     const int64_t fibers = array.count() / n, packed = (BK_CUDA || n % 2 != 0) ? 0 : fft_fibers_bytes<R>(n / 2, fibers);
     return std::max(packed, fft_fibers_bytes<R>(n, fibers));
-}
-
-// Whether one pass transforms whole fibers.
-template <class R>
-bool fft_takes_whole(int64_t n, const void* scratch) {
-    return n <= fft_most_values<R>() || (scratch != nullptr && n <= fft_most_tile_values<R>());
 }
 
 // Transforms by passes, of a length that has parts. `scratch` has fft_parts_bytes, or is NULL: then fibers, complex on both
@@ -302,16 +312,19 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
 // Whether one pass transforms and unpacks, or packs, whole fibers of this many pairs.
 template <class R>
 bool packs_whole(int64_t pairs, const void* scratch) {
+    if constexpr (BK_CUDA) return pairs > 0 && fft_takes_fiber<R>(pairs, true);
     return pairs > 0 && is_smooth(pairs) && fft_takes_whole<R>(pairs, scratch);
 }
 
-// Whether the passes of a GPU transform fibers of this many pairs: those of powers of two do, one a fiber or two.
+// Whether the passes of a GPU transform fibers of this many pairs: one a fiber, or for powers of two two.
 template <class R>
 bool gpu_packs(const FftArray& array, int64_t pairs, const void* x, const void* y, const void* scratch) {
     const auto addresses = reinterpret_cast<uintptr_t>(x) | reinterpret_cast<uintptr_t>(y);
     const int64_t part = fft_most_part_values<R>(false);
-    const bool has_size = pairs <= fft_most_values<R>() ? pairs >= 16 : scratch != nullptr && pairs <= part * part;
-    return has_size && (pairs & (pairs - 1)) == 0 && addresses % (2 * sizeof(R)) == 0 && array.count() <= INT32_MAX;
+    const bool is_power = (pairs & (pairs - 1)) == 0;
+    const bool has_size =
+        packs_whole<R>(pairs, scratch) || (is_power && pairs >= 16 && scratch != nullptr && pairs <= part * part);
+    return has_size && addresses % (2 * sizeof(R)) == 0 && array.count() <= INT32_MAX;
 }
 
 // One pass over pairs of real numbers on one side, half a Hermitian fiber on the other.
@@ -395,7 +408,7 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
     of.length = n;
     const bool is_forward = of.in_form == FftForm::kReal && of.out_form == FftForm::kHermitian && !is_inverse;
     const bool is_back = of.in_form == FftForm::kHermitian && of.out_form == FftForm::kReal && is_inverse;
-    const bool is_served = BK_CUDA ? gpu_packs<R>(array, n / 2, x, y, scratch) : !is_chirped(n / 2) || scratch != nullptr;
+    const bool is_served = BK_CUDA ? gpu_packs<R>(array, n / 2, x, y, scratch) : !is_chirped<R>(n / 2) || scratch != nullptr;
     // The rest may be zeros.
     const int64_t needed = BK_CUDA || packs_whole<R>(n / 2, scratch) || of.present % 2 == 0 ? 0 : n;
     if (is_forward && is_served && packs_real(array, of, array.in, needed))
@@ -403,9 +416,9 @@ Status fft_axis(const FftArray& array, FftFiber of, bool is_inverse, const void*
     if (is_back && is_served && packs_real(array, of, array.out, n / 2 + 1))
         return fft_hermitian_packed<R>(array, of, x, y, scratch, launch);
     of.in_swaps[0] = of.out_swaps[0] = is_inverse;
-    if (is_chirped(n) && scratch != nullptr) return fft_chirped<R>(array, of, x, y, scratch, launch);
+    if (is_chirped<R>(n) && scratch != nullptr) return fft_chirped<R>(array, of, x, y, scratch, launch);
     const bool is_complex = of.in_form == FftForm::kComplex && of.out_form == FftForm::kComplex;
-    if (n <= fft_most_values<R>() || (is_smooth(n) && (is_complex || scratch != nullptr)))
+    if (fft_takes_alone<R>(n) || (is_smooth(n) && (is_complex || scratch != nullptr)))
         return fft_parts<R>(array, of, x, y, scratch, launch);
     if (x == y)
         return fail(Status::kWorkspaceTooSmall,
