@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kLanes* kResults > 16 ? 3 :
     const int taps_u = static_cast<int>(p.outer[0].taps), taps_v = static_cast<int>(p.outer[1].taps),
               taps = static_cast<int>(p.along.taps), all_taps = taps_u * taps_v * taps, inputs = static_cast<int>(p.inputs);
 
-    // Weights as [input, tap, piece, vector, lane of the piece]: adjacent threads read adjacent pieces, of 16 bytes.
-    constexpr int kPiece = kLanes < kVectorLanes<C> ? kLanes : kVectorLanes<C>;
+    // Weights as [input, tap, segment, vector, lane of the segment]: adjacent threads read adjacent segments, of 16 bytes.
+    constexpr int kSegment = kLanes < kVectorLanes<C> ? kLanes : kVectorLanes<C>;
     const int staged_channels = vectors * kLanes;
     for (int index = thread; index < inputs * all_taps * staged_channels; index += kDepthwiseThreads) {
         const DivMod<uint32_t> split = p.by_all_taps(static_cast<uint32_t>(index)), of_v = p.by_taps(split.remainder),
@@ -75,7 +75,8 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kLanes* kResults > 16 ? 3 :
         const int64_t offset = of_v.remainder * p.along.weight_stride + of_u.remainder * p.outer[1].weight_stride +
                                of_u.quotient * p.outer[0].weight_stride;
         const int64_t of = first_channel + own;
-        staged[(m * all_taps + tap) * staged_channels + (lane / kPiece * vectors + own / kLanes) * kPiece + lane % kPiece] =
+        staged[(m * all_taps + tap) * staged_channels + (lane / kSegment * vectors + own / kLanes) * kSegment +
+               lane % kSegment] =
             of < p.channels ? static_cast<C>(widen(p.weight[(of * inputs + m) * p.weight_row + offset])) : C(0);
     }
     __syncthreads();
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kLanes* kResults > 16 ? 3 :
                 if (at_v < 0 || at_v >= p.outer[1].extent) continue;
                 const T* const row = p.source + n * p.source_n + (source_channel + m) * p.source_c +
                                      at_u * p.outer[0].source_stride + at_v * p.outer[1].source_stride;
-                const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kPiece;
+                const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kSegment;
                 C inside[kResults][kLanes];
                 const auto read = [&](int coordinate) {
                     return load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
@@ -140,10 +141,10 @@ __global__ void __launch_bounds__(kDepthwiseThreads, kLanes* kResults > 16 ? 3 :
                         }
                         C weight[kLanes];
 #pragma unroll
-                        for (int piece = 0; piece < kLanes / kPiece; ++piece) {
-                            const auto some = load<kPiece>(weights + tap * staged_channels + piece * vectors * kPiece);
+                        for (int segment = 0; segment < kLanes / kSegment; ++segment) {
+                            const auto some = load<kSegment>(weights + tap * staged_channels + segment * vectors * kSegment);
 #pragma unroll
-                            for (int lane = 0; lane < kPiece; ++lane) weight[piece * kPiece + lane] = some.lane[lane];
+                            for (int lane = 0; lane < kSegment; ++lane) weight[segment * kSegment + lane] = some.lane[lane];
                         }
 #pragma unroll
                         for (int r = 0; r < kResults; ++r)
