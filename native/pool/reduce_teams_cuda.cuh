@@ -202,11 +202,13 @@ __global__ void __launch_bounds__(kPoolThreads)
         }
     }
     if (team.cluster > 1) {
+        __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
         if (block == 0 && rank == 0)
             for (int peer = 1; peer < static_cast<int>(team.cluster); ++peer)
 #pragma unroll
                 for (int v = 0; v < V; ++v) op.combine(lane[v], *cluster_peer(shared + v * kPoolThreads + thread, peer));
+        __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
     }
     if (block == 0 && rank == 0 && wanted < grid.items) store_windows(p, op, window, item, lane, from, y, indices);
@@ -304,9 +306,11 @@ __global__ void __launch_bounds__(kPoolThreads)
     }
     if (team.cluster > 1) {
         if (thread == 0) partial[0] = lane[0];
+        __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
         if (block == 0 && thread == 0)
             for (int peer = 1; peer < static_cast<int>(team.cluster); ++peer) op.combine(lane[0], *cluster_peer(partial, peer));
+        __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
     }
     if (block == 0 && rank == 0 && wanted < grid.items) store_windows(p, op, window, item, lane, from, y, indices);
