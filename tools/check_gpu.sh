@@ -41,6 +41,7 @@ gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
 if wanted ranks && [ "$gpus" -gt 1 ]; then
     run ranks "$python" -m tools.check_distributed --gpus "$gpus"
     run ranks_bench "$python" -m tools.bench.distributed --gpus "$gpus" --json "$out/ranks.json"
+    run scaling "$python" -m tools.bench.scaling --gpus "$gpus" --json "$out/scaling.json"
 fi
 if wanted sanitizers; then
     if sanitizer=$(command -v compute-sanitizer); then

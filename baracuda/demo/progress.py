@@ -18,6 +18,14 @@ class Progress:
         self.start = self.drawn = time.perf_counter()
         self.is_bar = sys.stdout.isatty()
 
+    def is_due(self, done: int, every: int) -> bool:
+        """Whether to update after `done` steps: every so many, where a line is printed, and after the last one."""
+        return done % every == 0 or done % self.steps_of_line == 0 or done == self.steps
+
+    @property
+    def steps_of_line(self) -> int:
+        return max(1, self.steps // self.LINES)
+
     def pause(self, seconds: float) -> None:
         """Leave out time that no step has taken."""
         self.start += seconds
@@ -36,5 +44,5 @@ class Progress:
             self.drawn = now
             filled = self.WIDTH * done // self.steps
             print(f"\r  [{'#' * filled:{self.WIDTH}}] {line}  ", end="\n" if is_last else "", flush=True)
-        elif not self.is_bar and (is_last or done % max(1, self.steps // self.LINES) == 0):
+        elif not self.is_bar and (is_last or done % self.steps_of_line == 0):
             print(f"  {line}", flush=True)

@@ -37,6 +37,7 @@ from baracuda.distributed.mesh import Layout, Mesh
 from baracuda.fp8.linear import RECIPES
 
 Array = np.ndarray[Any, Any]
+QUEUED_STEPS = 8  # of a GPU, between two readings of losses
 # Options that replace members of Schedule.
 CHANGES = ("steps", "batch", "accumulate", "rate", "dropout", "seed", "optimizer")
 
@@ -129,16 +130,21 @@ def train(
     progress = Progress(trainer.step, schedule.steps, schedule.tokens, flops, peak)
     evaluated = {schedule.steps * k // options.evaluations for k in range(1, options.evaluations + 1)}
     held_out: list[tuple[int, float]] = []
+    # The host reads losses now and then: a GPU, and the ranks, would wait for it in each step.
+    every = QUEUED_STEPS if p.library.backend == "cuda" else 1
     while trainer.step < schedule.steps:
         trainer.run_step()
-        losses.append(trainer.loss())
+        is_last, is_evaluated = trainer.step == schedule.steps, trainer.step in evaluated
+        is_saved = options.checkpoint and (is_last or trainer.step % options.save_every == 0)
+        if not (is_evaluated or is_saved or progress.is_due(trainer.step, every)):
+            continue
+        losses += trainer.losses_from(len(losses))
         progress.update(trainer.step, losses[-1])
-        is_last = trainer.step == schedule.steps
-        if trainer.step in evaluated:
+        if is_evaluated:
             start = time.perf_counter()
             held_out.append((trainer.step, evaluate(trainer, evaluator, data)))
             progress.pause(time.perf_counter() - start)
-        if options.checkpoint and (is_last or trainer.step % options.save_every == 0):
+        if is_saved:
             save(options.checkpoint, trainer, data.tokenizer, losses)
     return held_out or [(trainer.step, evaluate(trainer, evaluator, data))]
 

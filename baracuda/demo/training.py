@@ -69,11 +69,12 @@ class Share:
         self.positions = ranks.positions(self.length)
         self._mesh = mesh
 
-    def mean(self, value: float) -> float:
-        """The mean over the ranks, which have equal shares."""
+    def means(self, values: list[float]) -> list[float]:
+        """The means over the ranks, which have equal shares."""
         if self._mesh is None:
-            return value
-        return float(np.mean(self._mesh.replicas.all_gather_objects(value)))
+            return values
+        found: list[float] = np.mean(self._mesh.replicas.all_gather_objects(values), axis=0).tolist()
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +153,8 @@ class Trainer:
             positions=share.positions, library=p.library,
         )  # fmt: skip
         self.losses = bk.zeros((schedule.accumulate, 1), p.statistics, library=p.library)
+        # The sum of the losses of each step, from 1 on, so that a run need not wait for every step to report them.
+        self.history = bk.zeros((schedule.steps + 1, 1), p.statistics, library=p.library)
         self.rate = bk.zeros((1, 1), p.statistics, library=p.library)
         rates = np.array([schedule.rate_of(step) for step in range(schedule.steps)])
         self.rates = bk.upload(rates.reshape(-1, 1), p.statistics, library=p.library)
@@ -205,6 +208,7 @@ class Trainer:
         """Go on with another step, after parameters and states of the optimiser were replaced."""
         self.step, self._launch = step, None
         bk.upload(np.array([step]), out=self.steps, library=self.p.library)
+        bk.memory.clear(self.history, library=self.p.library)
         self.texts.restart(step)
         self.dropout.restart(step * self.schedule.accumulate)
 
@@ -212,7 +216,14 @@ class Trainer:
         """The mean loss of the tokens of the last step; of several ranks, which all ask for it."""
         if self.p.ranks.mesh is not None:
             self.p.ranks.mesh.world.wait()
-        return self.share.mean(float(bk.download(self.losses, library=self.p.library).mean()))
+        return self.share.means([float(bk.download(self.losses, library=self.p.library).mean())])[0]
+
+    def losses_from(self, step: int) -> list[float]:
+        """The values of `loss` after each step from number `step` on, which all of several ranks ask for."""
+        if self.p.ranks.mesh is not None:
+            self.p.ranks.mesh.world.wait()
+        sums = bk.download(self.history[step + 1 : self.step + 1], library=self.p.library)
+        return self.share.means((sums[:, 0] / self.schedule.accumulate).tolist())
 
     def _work(self) -> None:
         self._accumulate_gradients()
@@ -227,6 +238,7 @@ class Trainer:
             self.p.ranks.begin_batch(is_first=k == 0, is_last=k == self.schedule.accumulate - 1)
             forward(self.p, self.buffers, tokens, self.dropout)
             self.backward.run(tokens, targets, loss, self.dropout)
+            bk.embedding_backward(loss.reshape(1, 1), self.steps, self.schedule.steps + 1, out=self.history)
             self.dropout.advance()
         self.p.ranks.finish_gradients()
 

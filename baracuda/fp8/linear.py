@@ -7,9 +7,7 @@
     blocks   1 x 128 of activations and gradients,        e4m3                   e4m3
              128 x 128 of weights (DeepSeek-V3, 2024)
 
-y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan. Operands
-of two formats, e5m2 gradients beside e4m3, have no such kernel: their codes are widened, which is exact, and multiplied
-as the dtype of x (f32 for f16).
+y = x W', dx = dy W and dW = dy' x are products of the codes with f32 sums, scaled afterwards: ScaledGemmPlan.
 """
 
 from __future__ import annotations
@@ -71,7 +69,8 @@ class Linear:
                 name: Fp8Recipe(fmt, history_len, margin=margin, library=self.library, comm=comm)
                 for name, fmt in formats.items()
             }
-        self._plans: dict[Any, tuple[ScaledGemmPlan, Any]] = {}
+        self._plans: dict[Any, ScaledGemmPlan] = {}
+        self._workspaces: dict[Any, Any] = {}
 
     def forward(self, x: Any, weight: Any, bias: Any = None, *, out: Any = None) -> tuple[Any, Saved]:
         """x (..., in) times weight (out, in) transposed, plus the bias."""
@@ -121,29 +120,28 @@ class Linear:
 
     def _product(self, a: Codes, b: Codes, layout: DenseLayout, dtype: ElementKind, like: Any, out: Any = None) -> Any:
         one, other = (tensor(each.codes, "codes") for each in (a, b))
-        if one.dtype is not other.dtype:
-            return self._wide_product(a, b, layout, dtype, out)
         m, k = one.shape if layout.a_by_rows else reversed(one.shape)
         n = other.shape[1] if layout.b_by_rows else other.shape[0]
         scaling = ScalingKind.BLOCKS if self.recipe == "blocks" else ScalingKind.TENSOR
-        key = (m, n, k, layout, one.dtype, dtype)
+        key = (m, n, k, layout, one.dtype, other.dtype, dtype)
         if key not in self._plans:
             described = ScaledGemmDescriptor(m, n, k, layout, scaling, dtype, element=one.dtype)
-            plan = ScaledGemmPlan.select(None, described, library=self.library)
-            self._plans[key] = plan, memory.workspace(plan)
-        plan, workspace = self._plans[key]
+            self._plans[key] = ScaledGemmPlan.select(None, described, library=self.library)
+        plan = self._plans[key]
         if out is None:
             out = empty_like(like, (m, n), dtype)
-        plan.run(None, workspace, plan.args_type(a=a.codes, b=b.codes, a_scale=a.scale, b_scale=b.scale, d=out))
+        args = plan.args_type(a=a.codes, b=b.codes, a_scale=a.scale, b_scale=b.scale, d=out)
+        plan.run(None, self._workspace(key, plan), args)
         return out
 
-    def _wide_product(self, a: Codes, b: Codes, layout: DenseLayout, dtype: ElementKind, out: Any) -> Any:
-        wide = ElementKind.F32 if dtype is ElementKind.F16 else dtype
-        one, other = (functions.cast(each.codes, wide) for each in (a, b))
-        product = functions.matmul(one if layout.a_by_rows else one.T, other if layout.b_by_rows else other.T)
-        scale = functions.mul(reshaped(a.scale, (1,)), reshaped(b.scale, (1,)))
-        scaled = functions.mul(functions.cast(product, ElementKind.F32), scale)
-        return functions.cast(scaled, dtype, out=out)
+    def _workspace(self, key: Any, plan: ScaledGemmPlan) -> Any:
+        """The shared one, as within graphs, where copies of operands would need gigabytes for all layers."""
+        shared = memory.shared_workspace()
+        if shared is not None and plan.workspace_size:
+            return shared.take(plan.workspace_size, self.library)
+        if key not in self._workspaces:
+            self._workspaces[key] = memory.workspace(plan)
+        return self._workspaces[key]
 
 
 def _rows_of(x: Any) -> int:

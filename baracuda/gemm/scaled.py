@@ -12,11 +12,13 @@ import dataclasses
 from typing import Any, ClassVar
 
 from baracuda import descriptor
+from baracuda._call.c_call import Form
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import UnsupportedError
 from baracuda.gemm.dense import _DensePlan
 from baracuda.kinds import DenseLayout, MathPrecision, ScalingKind
+from baracuda.operands import Views
 
 _BLOCK = 128
 _OUTPUTS = (ElementKind.BF16, ElementKind.F16, ElementKind.F32)
@@ -31,7 +33,9 @@ def _output(name: str, value: Any) -> ElementKind:
 
 @dataclasses.dataclass(frozen=True)
 class ScaledGemmDescriptor(Descriptor):
-    """element is fp8_e4m3, fp8_e5m2 or s8, that of A and B; output_element is the dtype of D and of the bias."""
+    """element is fp8_e4m3, fp8_e5m2 or s8, that of A and B, but B may be fp8_e4m3 beside fp8_e5m2 of A; output_element
+    is the dtype of D and of the bias.
+    """
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -66,7 +70,14 @@ class ScaledGemmPlan(_DensePlan):
 
     __slots__ = ()
     op = "gemm_scaled_{T}_{U}"
+    others = ("gemm_scaled_{T}_fp8e4m3_{U}",)
     shapes: ClassVar = {name: f"{name}_shape" for name in ("a", "b", "a_scale", "b_scale")}
+
+    def form_for(self, views: Views) -> Form:
+        """The form for B's dtype."""
+        b = views.get("b")
+        has_two_dtypes = b is not None and b.dtype is not self.descriptor.element
+        return self._forms[-1 if has_two_dtypes else 0]
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         return super().arithmetic()[0], ElementKind.F32

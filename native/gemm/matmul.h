@@ -10,6 +10,7 @@
 #include "core/types/convert.h"
 #include "core/types/dtype.h"
 #include "core/types/fp8.h"
+#include "core/types/fp8_factors.h"
 #include "core/types/nibbles.h"
 #include "gemm/activation.h"
 #include "gemm/choice.h"
@@ -79,7 +80,7 @@ constexpr bool kIsPacked = kIsNibbles<T> || std::is_same_v<T, b1x8>;
 
 // Whether a GEMM may have a second B (gate).
 template <class T>
-constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kIsFp8<matmul_element_t<T>> &&
+constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kHasFp8Factors<matmul_element_t<T>> &&
                              !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
 
 // 16-bit floats, whose results may be f32.

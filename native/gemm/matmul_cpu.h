@@ -102,7 +102,7 @@ struct MatmulBlocks {
 
 // Ops on narrow elements promise to need no workspace.
 template <class T>
-constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
+constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kHasFp8Factors<matmul_element_t<T>>;
 
 template <class T>
 MatmulShape shape_of(const Matmul<T>& p) {

@@ -26,9 +26,10 @@ constexpr FloatType kFloatType = std::is_same_v<U, f16>    ? FloatType::kF16
                                  : std::is_same_v<U, bf16> ? FloatType::kBf16
                                                            : FloatType::kF32;
 
-// D = alpha (a_scale A) (b_scale B) + beta D + bias.
-template <class T, class U>
+// D = alpha (a_scale A) (b_scale B) + beta D + bias, A of dtype F and B of dtype G.
+template <class F, class U, class G = F>
 struct GemmScaled {
+    using T = typename ProductOf<F, G>::Element;
     int32_t m, n, k, layout, scaling, backend;
     float alpha, beta;
     int64_t lda, ldb, ldd;
@@ -59,8 +60,9 @@ struct GemmScaled {
         BK_TRY(require_library_pitch(backend, "ldb", stored_b(), 1));
         return require_pitch("ldd", stored_d());
     }
-    Status run(const T* a, const T* b, const float* a_scale, const float* b_scale, const U* bias, U* d,
+    Status run(const F* first, const G* second, const float* a_scale, const float* b_scale, const U* bias, U* d,
                const Launch& launch) const {
+        const T *const a = reinterpret_cast<const T*>(first), *const b = reinterpret_cast<const T*>(second);
         const MatrixStrides d_at = strides_of(stored_d(), true);
         const Scaling scale_mode = static_cast<Scaling>(scaling);
         const Epilogue<scaled<T>> epilogue{d, bias, d_at, kFloatType<U>, alpha, beta, scale_mode, a_scale, b_scale, blocks()};

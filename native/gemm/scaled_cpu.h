@@ -17,33 +17,35 @@ struct ScaledReads {
     const Matmul<scaled<T>>& p;
     int64_t m, n, k;
 
+    // E is the dtype of the operand that x is of.
+    template <class E>
     static BK_HD float element_value(T x) {
-        if constexpr (kIsFp8<T>)
-            return fp8_to_float(x);
+        if constexpr (kHasFp8Factors<T>)
+            return fp8_to_float(E{x.bits});
         else
             return static_cast<float>(x);
     }
 
     // Converts K elements [first, first + depth), `step` apart, scaled by scale(block) if scales are by blocks.
-    template <class Scale>
+    template <class E, class Scale>
     BK_HD void read(const T* from, int64_t step, int64_t first, int64_t depth, float* to, const Scale& scale) const {
         for (int64_t x = 0; x < depth;) {
             const int64_t block = (first + x) / kScaleBlock, end = std::min(depth, (block + 1) * kScaleBlock - first);
             const float block_scale = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
             if (step == 1)
-                for (; x < end; ++x) to[x] = block_scale * element_value(from[first + x]);
+                for (; x < end; ++x) to[x] = block_scale * element_value<E>(from[first + x]);
             else
-                for (; x < end; ++x) to[x] = block_scale * element_value(from[(first + x) * step]);
+                for (; x < end; ++x) to[x] = block_scale * element_value<E>(from[(first + x) * step]);
         }
     }
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const {
         const auto scale = [&](int64_t block) { return p.epilogue.scale_of_row(i, block); };
-        read(p.a + i * p.a_at.row, p.a_at.column, first, depth, to, scale);
+        read<typename Factors<T>::A>(p.a + i * p.a_at.row, p.a_at.column, first, depth, to, scale);
     }
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         const auto scale = [&](int64_t block) { return p.epilogue.scale_of_column(j, block); };
-        read(p.b + j * p.b_at.column, p.b_at.row, first, depth, to, scale);
+        read<typename Factors<T>::B>(p.b + j * p.b_at.column, p.b_at.row, first, depth, to, scale);
     }
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.epilogue.store_one(i, j + c, sums[c]);

@@ -12,10 +12,11 @@
 
 namespace bk {
 
-// cuBLASLt takes e4m3 without block scales, whose order in its interface is not ours.
+// cuBLASLt takes e4m3, and e5m2 of A beside it, without block scales, whose order in its interface is not ours.
 template <class T>
 bool fits_library(const MatmulShape& s, Scaling scaling) {
-    return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({s.m, s.n, s.k}) > 0;
+    return (std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2_by_e4m3>) && scaling != Scaling::kBlocks &&
+           std::min({s.m, s.n, s.k}) > 0;
 }
 
 // From 16 rows on cuBLASLt takes 0.3 to 0.9 of our kernels' time (H100). The smallest GEMMs stay ours, whose sums are
@@ -35,7 +36,12 @@ MatmulChoice choose_scaled(const MatmulShape& s, Scaling scaling, int arch) {
     MatmulChoice choice = choose_matmul<scaled<T>>(own, arch);
     choice.tries_library = may_be_library(s.backend) && fits_library<T>(s, scaling) &&
                            (s.backend == Backend::kLibrary || is_scaled_for_library(s));
-    if (choice.tries_library) choice.workspace = std::max(choice.workspace, library_workspace(s.m, s.n, s.k));
+    if (choice.tries_library) {
+        size_t copies = 0;
+        if (needs_transpose<scaled<T>>(s, arch))
+            copies = TransposedOperands<scaled<T>>(s.m, s.n, s.k, 1, s.k_major, nullptr).bytes;
+        choice.workspace = std::max(choice.workspace, copies + library_workspace(s.m, s.n, s.k));
+    }
     if (must_be_library(s.backend)) choice.kernel = MatmulKernel::kNone;
     return choice;
 }
@@ -64,7 +70,7 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
     const bool is_f32 = d_type == LibraryType::kF32;
     if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // its bias is bf16
     const LibraryMatrix d{e.d, e.d_at.row, 0, false};
-    *out = {LibraryType::kE4m3,
+    *out = {std::is_same_v<T, e4m3> ? LibraryType::kE4m3 : LibraryType::kE5m2ByE4m3,
             d_type,
             p.m,
             p.n,
@@ -89,10 +95,17 @@ template <class T>
 Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& p) {
     const MatmulChoice choice = choose_scaled<T>(shape_of(launch, p), p.epilogue.scaling, device_arch());
     LibraryMatmul problem;
-    if (choice.tries_library && library_matmul(p, &problem)) {
-        const bool has_workspace = workspace_holds(launch, choice.workspace);
-        if (matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr)) return Status::kOk;
+    const bool has_workspace = workspace_holds(launch, choice.workspace);
+    if (choice.tries_library && choice.transposes && has_workspace && !must_be_library(p.backend)) {
+        Matmul<scaled<T>> transposed = p;
+        char* const copies = static_cast<char*>(launch.workspace) + library_workspace(p.m, p.n, p.k);
+        BK_TRY(TransposedOperands<scaled<T>>(p.m, p.n, p.k, 1, k_major_of(p), copies).run(launch, &transposed));
+        if (library_matmul(transposed, &problem) && matmul_by_library(launch, problem, launch.workspace)) return Status::kOk;
+        return launch_tiles_of(launch, transposed, choice);
     }
+    if (choice.tries_library && library_matmul(p, &problem) &&
+        matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))
+        return Status::kOk;
     if (choice.kernel == MatmulKernel::kNone && p.backend != Backend::kWgmma)
         return fail(Status::kUnsupported,
                     "backend is %d, but cuBLASLt does not take these operands: it wants both along k, all aligned to 16 bytes, "

@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// T is e4m3, e5m2 or int8_t; the dtype of D is known at run time.
+// T is e4m3, e5m2, e5m2_by_e4m3 or int8_t; the dtype of D is known at run time.
 template <class T>
 struct scaled {};
 template <class T>

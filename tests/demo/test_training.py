@@ -174,6 +174,22 @@ def test_the_rates_of_steps_are_those_of_the_schedule(library):
     assert bk.download(trainer.rate).item() == np.float32(found[5])
 
 
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_losses_are_read_later(library, accumulate):
+    trainer = small.trainer(library, 8, accumulate=accumulate)
+    expected = []
+    for step in range(8):
+        trainer.run_step()
+        expected.append(trainer.loss())
+        if step == 4:
+            np.testing.assert_allclose(trainer.losses_from(2), expected[2:], rtol=1e-6)
+    np.testing.assert_allclose(trainer.losses_from(0), expected, rtol=1e-6)
+    assert trainer.losses_from(8) == []
+    trainer.restart(6)
+    trainer.run_step()
+    assert len(trainer.losses_from(6)) == 1
+
+
 def test_every_token_is_evaluated_once(library):
     """The loss of a text does not depend on the windows, as far as contexts are the same."""
     trainer = small.trainer(library, 40)

@@ -40,6 +40,16 @@ def test_losses_are_those_of_one_rank(alone, layout):
         assert losses == found[0][0]
 
 
+@pytest.mark.parametrize("layout", [{"data": 2}, {"data": 2, "zero": 2}, {"tensor": 2}], ids=name_of)
+def test_a_long_run_follows_one_rank(layout):
+    """Differences of the order of sums do not grow."""
+    changes = {"steps": 200, "rate": 0.005}
+    found, one = ranks.run(2, training.run_to_the_end, layout, changes), training.alone(**changes)
+    assert one[-1] < 0.8 * one[0]
+    assert training.largest_difference(found[0], one) < 1e-3
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("layout", [{"data": 2, "zero": 2}, {"data": 2, "zero": 3}, {"data": 2}], ids=name_of)
 @pytest.mark.parametrize("changes", [{"accumulate": 2, "batch": 2}, {"dropout": 0.2}], ids=["accumulate", "dropout"])
 def test_batches_and_dropout(layout, changes):

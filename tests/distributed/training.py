@@ -18,22 +18,31 @@ CONFIG = small.CONFIG.__class__(vocabulary=48, context=16, layers=3, width=16, h
 STEPS = 6
 
 
-def trainer(library, mesh=None, dtype=bk.f32, **changes):
+def trainer(library, mesh=None, dtype=bk.f32, steps=STEPS, **changes):
     p = Parameters(CONFIG, dtype, library, has_gradients=True, mesh=mesh)
     p.initialise(4)
     text = small.text() % CONFIG.vocabulary
-    return Trainer(p, Schedule(STEPS, **{"batch": 4, "length": 16, "warmup": 3, "rate": 0.02} | changes), text)
+    return Trainer(p, Schedule(steps, **{"batch": 4, "length": 16, "warmup": 3, "rate": 0.02} | changes), text)
 
 
 def alone(**changes):
     """Losses of one rank."""
-    return small.run(trainer(bk.default_library(), **changes), STEPS)
+    return small.run(trainer(bk.default_library(), **changes), changes.get("steps", STEPS))
+
+
+def run_to_the_end(comm, layout, changes):
+    """The losses of all steps, read once."""
+    made = trainer(comm.library, Mesh(comm, Layout(**layout)), **changes)
+    for _ in range(made.schedule.steps):
+        made.run_step()
+    return made.losses_from(0)
 
 
 def losses(comm, layout, changes):
     mesh = Mesh(comm, Layout(**layout))
     made = trainer(comm.library, mesh, **changes)
     found = small.run(made, STEPS)
+    np.testing.assert_allclose(made.losses_from(0), found, rtol=1e-6)
     digest = {name: x.tobytes() for name, x in ((name, made.p.ranks.sharded.read(name)) for name in made.p.values)}
     return found, digest
 

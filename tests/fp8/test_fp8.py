@@ -7,7 +7,7 @@ import pytest
 import baracuda as bk
 
 pytestmark = pytest.mark.needs_ops(
-    "cast_f32_fp8e4m3", "gemm_scaled_fp8e4m3_f32", "quantize_fp8_f32_fp8e4m3", "gemm_dense_f32"
+    "cast_f32_fp8e4m3", "gemm_scaled_fp8e4m3_f32", "gemm_scaled_fp8e5m2_fp8e4m3_f32", "quantize_fp8_f32_fp8e4m3"
 )
 MAX = {"e4m3": 448.0, "e5m2": 57344.0}
 

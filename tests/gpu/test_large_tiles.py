@@ -27,6 +27,9 @@ MAKERS = {
     "gemm_scaled_fp8e4m3_bf16": lambda d, layout: scaled(
         d, *SIZE, layout=layout, scaling=MATRICES, gaps=(WIDE, WIDE, GAP)
     ),
+    "gemm_scaled_fp8e5m2_fp8e4m3_bf16": lambda d, layout: scaled(
+        d, *SIZE, layout=layout, scaling=MATRICES, gaps=(WIDE, WIDE, GAP), of_b="fp8e4m3"
+    ),
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from cases import CASES, Draw
 from cases.gemm.epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
 from cases.gemm.gemm import RowTraits, batched, product
 from cases.gemm.grouped import grouped
-from cases.gemm.scaled import scaled
+from cases.gemm.scaled import OF_B, scaled
 from harness import OPS, cuda_check
 
 UNSUPPORTED = 3
@@ -187,7 +187,17 @@ def large_scaled(op, scaling, beta, extents, layout=1):
     m, n, k = extents
     gap = 16 + -k % 16
     draw = Draw(OPS[op][1], f"{op} {scaling}")
-    made = scaled(draw, m, n, k, layout=layout, scaling=scaling, gaps=(gap, gap + 16, 8), coeffs=(0.75, beta))
+    made = scaled(
+        draw,
+        m,
+        n,
+        k,
+        layout=layout,
+        scaling=scaling,
+        gaps=(gap, gap + 16, 8),
+        coeffs=(0.75, beta),
+        **OF_B.get(OPS[op][0].name, {}),
+    )
     return made, truncated(op)
 
 
@@ -226,9 +236,11 @@ def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
 
 
 @pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
+@pytest.mark.parametrize("scaling", [0, 1, 2], ids=["matrices", "rows", "blocks"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "f16" in op])
-def test_scaled_transposed(library, op, layout):
-    right_on_two_streams(library, op, *large_scaled(op, 2, -1.5, EXTENTS["narrow"], layout), "full")
+def test_scaled_transposed(library, op, scaling, layout):
+    """Copies along k, which cuBLASLt multiplies unless scales are by blocks."""
+    right_on_two_streams(library, op, *large_scaled(op, scaling, -1.5, (1040, 1200, 528), layout), "full")
 
 
 @pytest.mark.parametrize("extents", EXTENTS)

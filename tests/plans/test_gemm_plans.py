@@ -3,6 +3,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -172,8 +173,11 @@ def test_fp8_gemm(rng, library, element):
         assert plan.precision_guarantee.accumulator is bk.f32
 
 
-@pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2, bk.s8], ids=str)
-def test_scaled_gemm(rng, library, element):
+OF_SCALED = [(bk.e4m3fn, bk.e4m3fn), (bk.e5m2, bk.e5m2), (bk.e5m2, bk.e4m3fn), (bk.s8, bk.s8)]
+
+
+@pytest.mark.parametrize(("element", "b_element"), OF_SCALED, ids=str)
+def test_scaled_gemm(rng, library, element, b_element):
     m, n, k = 5, 130, 200
     a, b = rng.integers(-2, 3, (m, k)).astype(float), rng.integers(-2, 3, (k, n)).astype(float)
     for layout, scaling, output in itertools.product(bk.DenseLayout, bk.ScalingKind, (bk.f32, bk.bf16)):
@@ -189,7 +193,7 @@ def test_scaled_gemm(rng, library, element):
         d = bk.empty((m, n), output)
         args = bk.ScaledGemmArgs(
             a=matrix(a if layout.a_by_rows else a.T, element, 2),
-            b=matrix(b if layout.b_by_rows else b.T, element, 1), d=d,
+            b=matrix(b if layout.b_by_rows else b.T, b_element, 1), d=d,
             a_scale=bk.upload(a_scale, bk.f32), b_scale=bk.upload(b_scale, bk.f32),
         )  # fmt: skip
         plan.run(None, bk.workspace(plan, args), args)
@@ -198,6 +202,39 @@ def test_scaled_gemm(rng, library, element):
         assert (plan.sku.aux_element, plan.precision_guarantee.accumulator) == (output, bk.f32)
     with pytest.raises(bk.UnsupportedError, match="output_element is f64, must be bf16, f16 or f32"):
         bk.ScaledGemmDescriptor(m, n, k, layout, scaling, bk.f64, element=element).validated()
+
+
+@pytest.mark.parametrize("k", [1, 3, 40, 256])
+@pytest.mark.parametrize("count", [7, 16, 256])
+def test_scaled_gemm_of_every_code(library, count, k):
+    """The product of each pair of codes of e5m2 and e4m3, each in a sum with zeros."""
+    codes = np.arange(256, dtype=np.uint8)
+    rows, at = np.roll(codes, -120)[:count], k // 2  # infinities and NaN are among few rows, too
+    a, b = np.zeros((count, k), np.uint8), np.zeros((256, k), np.uint8)
+    a[:, at], b[:, at] = rows, codes
+    descriptor = bk.ScaledGemmDescriptor(
+        count, 256, k, bk.DenseLayout.RCR, bk.ScalingKind.TENSOR, bk.f32, element=bk.e5m2
+    )
+    plan = bk.ScaledGemmPlan.select(None, descriptor, library=library)
+    args = bk.ScaledGemmArgs(
+        a=bk.upload(a, bk.u8).view(bk.e5m2), b=bk.upload(b, bk.u8).view(bk.e4m3fn), d=bk.empty((count, 256), bk.f32),
+        a_scale=None, b_scale=None,
+    )  # fmt: skip
+    plan.run(None, bk.workspace(plan, args), args)
+    x, y = (each.view(dtype).astype(np.float64) for each, dtype in (
+        (rows, ml_dtypes.float8_e5m2), (codes, ml_dtypes.float8_e4m3fn),
+    ))  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(values_of(args.d), np.outer(x, y))
+
+
+def test_scaled_gemm_of_other_pairs(library):
+    plan = bk.ScaledGemmPlan.select(
+        None, bk.ScaledGemmDescriptor(2, 2, 2, 1, 0, bk.f32, element=bk.e4m3fn), library=library
+    )
+    a, b = bk.zeros((2, 2), bk.e4m3fn), bk.zeros((2, 2), bk.e5m2)
+    with pytest.raises(bk.InvalidProblemError, match="b has dtype fp8e5m2"):
+        plan.run(None, None, bk.ScaledGemmArgs(a=a, b=b, d=bk.zeros((2, 2)), a_scale=None, b_scale=None))
 
 
 def bytes_of(values, bits):

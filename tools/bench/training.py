@@ -137,20 +137,24 @@ def ours(
 
 
 class Peer:
-    """PyTorch's training step on the texts that ours sees."""
+    """PyTorch's training step on the texts that ours sees; of several ranks, whose group is there, on their own."""
 
     def __init__(
         self, config: Config, values: dict[str, Array], schedule: Schedule, texts: list[tuple[Array, Array]],
-        is_compiled: bool,
+        is_compiled: bool, *, ranks: int = 1,
     ) -> None:  # fmt: skip
         self.schedule, self.number = schedule, 0
         shape = (schedule.batch, schedule.length)
         self.texts = [tuple(torch.from_numpy(x).view(shape).pin_memory() for x in pair) for pair in texts]
-        model = Model(config, {name: torch.from_numpy(value).cuda() for name, value in values.items()})
+        model: torch.nn.Module = Model(config, {name: torch.from_numpy(value).cuda() for name, value in values.items()})
         matrices, gains = ([p for p in model.parameters() if (p.ndim > 1) is kind] for kind in (True, False))
         groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": gains, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=schedule.rate, betas=schedule.betas, fused=True)
         self.parameters = list(model.parameters())
+        if ranks > 1:
+            model = torch.nn.parallel.DistributedDataParallel(
+                model, device_ids=[torch.cuda.current_device()], gradient_as_bucket_view=True
+            )
         self.model = torch.compile(model) if is_compiled else model
         self.last = torch.zeros(())
 

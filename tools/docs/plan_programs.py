@@ -207,6 +207,17 @@ plan = bk.ScaledGemmPlan.select(None, bk.ScaledGemmDescriptor(m=2, n=2, k=4, **o
 plan.run(None, None, bk.ScaledGemmArgs(a=a, b=b, d=d, a_scale=a_scale, b_scale=b_scale))
 print(bk.download(d))
 """,
+    "gemm_scaled_fp8e4m3": """
+a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1]], np.float32), bk.ElementKind.FP8_E5M2)  # m x k
+b = bk.upload(np.array([[1, 0, 2, 1], [0, 1, 1, 2]], np.float32), bk.ElementKind.FP8_E4M3)  # n x k
+a_scale = bk.upload(np.array([0.5, 2], np.float32))  # scale of each row of A
+b_scale = bk.upload(np.array([1, 10], np.float32))  # scale of each column of B
+d = bk.empty((2, 2), bk.f32)
+of = {"layout": bk.DenseLayout.RCR, "scaling": bk.ScalingKind.ROWS, "output_element": bk.f32}
+plan = bk.ScaledGemmPlan.select(None, bk.ScaledGemmDescriptor(m=2, n=2, k=4, **of, element=bk.ElementKind.FP8_E5M2))
+plan.run(None, None, bk.ScaledGemmArgs(a=a, b=b, d=d, a_scale=a_scale, b_scale=b_scale))
+print(bk.download(d))
+""",
     "gemm_sparse24_inflate": f"""{_WEIGHTS}dense = bk.empty((1, 8), bk.f16)
 plan = bk.GemmSparse24InflatePlan.select(None, bk.GemmSparse24InflateDescriptor(m=1, k=8, element=bk.f16))
 plan.run(None, None, bk.GemmSparse24InflateArgs(w_compressed=kept, w_metadata=metadata, w_dense=dense))

@@ -43,7 +43,14 @@ BK_HD uint32_t load4(const uint8_t* p) {
     return word;
 }
 
-BK_HD float load_f16(const uint8_t* p) { return widen(f16{static_cast<uint16_t>(p[0] | p[1] << 8)}); }
+// An f16 of a block, which lies on two bytes where a kernel on the GPU reads it.
+BK_HD float load_f16(const uint8_t* p) {
+#if BK_ON_GPU
+    return widen(f16{*reinterpret_cast<const uint16_t*>(p)});
+#else
+    return widen(f16{static_cast<uint16_t>(p[0] | p[1] << 8)});
+#endif
+}
 
 // Bytes of `codes`, each at most 127, less the bytes of `subtrahend`, each at most 127.
 BK_HD uint32_t subtract_bytes(uint32_t codes, uint32_t subtrahend) {

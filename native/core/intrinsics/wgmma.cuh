@@ -15,6 +15,7 @@
 #include "core/intrinsics/async_copy.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
+#include "core/types/fp8_factors.h"
 
 namespace bk {
 
@@ -213,6 +214,7 @@ BK_WGMMA_K_MAJOR(uint8_t, int32_t, "r", 128, 256, "m64n256k32", "s32.u8.u8", "%1
 BK_WGMMA_K_MAJOR(float, float, "f", 128, 256, "m64n256k8", "f32.tf32.tf32", "%128", "%129", "%130", ", 1, 1")
 BK_WGMMA_K_MAJOR(e4m3, float, "f", 64, 128, "m64n128k32", "f32.e4m3.e4m3", "%64", "%65", "%66", ", 1, 1")
 BK_WGMMA_K_MAJOR(e5m2, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e5m2", "%64", "%65", "%66", ", 1, 1")
+BK_WGMMA_K_MAJOR(e5m2_by_e4m3, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e4m3", "%64", "%65", "%66", ", 1, 1")
 #undef BK_WGMMA_K_MAJOR
 
 #undef BK_OPERANDS_128

@@ -58,6 +58,7 @@ BK_DEVICE_COLD void keep_best(StreamShared<Bits>& shared, int count) {
     constexpr int kDigits = sizeof(Bits) + 4, kEach = kStreamItems<Bits> / kStreamThreads;
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32,
               held = shared.held < shared.valid ? shared.held : shared.valid;
+    if (thread == 0) shared.kept = 0;
     RankedItem<Bits> item[kEach];
     uint32_t state = 0;  // two bits an item: 1 undecided, 2 kept
 #pragma unroll
@@ -109,7 +110,6 @@ BK_DEVICE_COLD void keep_best(StreamShared<Bits>& shared, int count) {
         }
         if (takes_bin) break;
     }
-    if (thread == 0) shared.kept = 0;
     __syncthreads();
     RankedItem<Bits> last = RankedItem<Bits>::of(Bits{0}, 0);
 #pragma unroll

@@ -14,13 +14,15 @@ namespace bk {
 
 namespace {
 
+// Type of B, and of A but for products of two formats.
 constexpr LtType lt_type(LibraryType type) {
     switch (type) {
         case LibraryType::kF32:
         case LibraryType::kTf32: return LtType::kF32;
         case LibraryType::kF64: return LtType::kF64;
         case LibraryType::kF16: return LtType::kF16;
-        case LibraryType::kE4m3: return LtType::kE4m3;
+        case LibraryType::kE4m3:
+        case LibraryType::kE5m2ByE4m3: return LtType::kE4m3;
         default: return LtType::kBf16;
     }
 }
@@ -116,6 +118,7 @@ struct Descriptors {
 
     Descriptors(const CublasLt& lt_, const LibraryMatmul& p, LtEpilogue epilogue) : lt(lt_) {
         const LtType type = lt_type(p.type), d_type = lt_type(p.d_type);
+        const LtType a_type = p.type == LibraryType::kE5m2ByE4m3 ? LtType::kE5m2 : type;
         const LtCompute compute = p.type == LibraryType::kTf32 ? LtCompute::kTf32
                                   : type == LtType::kF64       ? LtCompute::k64F
                                                                : LtCompute::k32F;
@@ -127,7 +130,7 @@ struct Descriptors {
         scale(kLtAScalePointer, kLtAScaleMode, p.scales, p.b_scale);
         scale(kLtBScalePointer, kLtBScaleMode, p.scales, p.a_scale);
         describe_layout(&a, type, p.b, p.b.is_transposed ? p.k : p.n, p.b.is_transposed ? p.n : p.k, p.batch);
-        describe_layout(&b, type, p.a, p.a.is_transposed ? p.m : p.k, p.a.is_transposed ? p.k : p.m, p.batch);
+        describe_layout(&b, a_type, p.a, p.a.is_transposed ? p.m : p.k, p.a.is_transposed ? p.k : p.m, p.batch);
         describe_layout(&c, d_type, p.c, p.n, p.m, p.batch);
         describe_layout(&d, d_type, p.d, p.n, p.m, p.batch);
     }

@@ -20,8 +20,8 @@ struct LibraryMatrix {
     bool is_transposed;
 };
 
-// kTf32: f32 in memory, multiplied as TF32.
-enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3, kTf32 };
+// kTf32: f32 in memory, multiplied as TF32. kE5m2ByE4m3: A is e5m2, B e4m3.
+enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3, kTf32, kE5m2ByE4m3 };
 
 // Scales of A and B: one each, or one for each row of A and column of B.
 enum class LibraryScales : int32_t { kNone, kPerMatrix, kPerRow };

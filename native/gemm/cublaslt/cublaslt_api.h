@@ -10,7 +10,7 @@
 namespace bk {
 
 // cudaDataType_t
-enum class LtType : int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14, kE4m3 = 28 };
+enum class LtType : int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14, kE4m3 = 28, kE5m2 = 29 };
 
 // cublasComputeType_t; 32F multiplies and adds f32 as it is, without TF32.
 enum class LtCompute : int32_t { k32F = 68, k64F = 70, kTf32 = 77 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/intrinsics/fp8_factors.cuh"
 #include "core/types/vec.h"
 #include "gemm/skinny/matmul_skinny_mma.cuh"
 #include "gemm/skinny/matmul_skinny_store.cuh"
@@ -12,7 +13,7 @@
 namespace bk {
 
 template <class T>
-constexpr bool kHasSkinnyFp8 = kIsFp8<matmul_element_t<T>>;
+constexpr bool kHasSkinnyFp8 = kHasFp8Factors<matmul_element_t<T>>;
 
 constexpr int kFp8Rows = 2 * kSkinnyRows, kFp8Columns = 16;
 
@@ -34,7 +35,7 @@ BK_DEVICE void load_fp8(uint32_t (&words)[4], const E* from, int64_t inside) {
 template <class T>
 __global__ void __launch_bounds__(32 * kSkinnyWarps, 2) skinny_fp8_kernel(const __grid_constant__ Matmul<T> p) {
     using E = matmul_element_t<T>;
-    using Step = Mma<E>;
+    using Step = Mma<typename Factors<E>::Transposed>;  // whose first operand is B
     constexpr int kSpan = 64, kSpans = kScaleBlock / kSpan, kBlocksInFlight = 2, kIterationK = kBlocksInFlight * kScaleBlock;
     __shared__ SkinnyPartials<kSkinnyWarps, kFp8Columns, kFp8Rows> partials;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;

@@ -327,6 +327,7 @@ template Status matmul_sm90a(const Launch&, const Matmul<e4m3>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<e5m2>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, int);
+template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2_by_e4m3>>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, int);
 template Status matmul_sm90a(const Launch&, const Matmul<i32_results<int8_t>>&, int);

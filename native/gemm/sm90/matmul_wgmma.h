@@ -16,11 +16,11 @@ constexpr bool kHasWgmma =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, int8_t> || std::is_same_v<T, uint8_t> ||
     std::is_same_v<T, i32_results<int8_t>> || std::is_same_v<T, i32_results<uint8_t>> || std::is_same_v<T, tf32> ||
     std::is_same_v<T, tf32x3> || std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2> || std::is_same_v<T, scaled<e4m3>> ||
-    std::is_same_v<T, scaled<e5m2>>;
+    std::is_same_v<T, scaled<e5m2>> || std::is_same_v<T, scaled<e5m2_by_e4m3>>;
 
 // Whether accumulators are promoted to f32 after each stage: fp8 wgmma keeps about 14 bits (arXiv 2412.19437, 3.3.2).
 template <class T>
-constexpr bool kIsPromoted = kIsFp8<matmul_element_t<T>>;
+constexpr bool kIsPromoted = kHasFp8Factors<matmul_element_t<T>>;
 
 // Computes a GEMM whose operands fit TMA by tiles of kWgmmaRows rows and `tile_n` columns.
 template <class T>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/intrinsics/fp8_factors.cuh"
 #include "core/reference_chip.h"
 #include "core/types/vec.h"
 #include "gemm/scaled_epilogue.h"

@@ -38,10 +38,11 @@ BK_LINALG_STEP Reflector<E> reflect_column(const MatrixTeam& team, E* column, in
 // column[pivot..rows) -= factor v (v^H column), by one warp; v is below its pivot, where it is 1.
 template <class E>
 BK_LINALG void apply_to_column(const MatrixTeam& team, const E* v, E factor, E* column, int pivot, int rows) {
-    const E at_pivot = column[pivot];  // read before the lanes' sum, written behind it
+    const E at_pivot = column[pivot];
     const E below = lane_total<E>(team, pivot + 1, rows, [&](int i) { return conj(v[i]) * column[i]; });
     const E weight = factor * (below + at_pivot);
     for_lanes(team, pivot + 1, rows, [&](int i) { column[i] -= weight * v[i]; });
+    team.sync_lanes();  // all have read the pivot
     if (team.lane() == 0) column[pivot] = at_pivot - weight;
 }
 

@@ -13,6 +13,7 @@
 #include "core/codec/block_format.h"
 #include "core/intrinsics/tensor_core.cuh"
 #include "quantize/products/block_product.h"
+#include "quantize/products/digits/product_cuda.cuh"
 #include "quantize/products/mma_operands.cuh"
 #include "quantize/products/tiled_product.h"
 #include "quantize/products/weight_stages.cuh"
@@ -319,6 +320,7 @@ Status block_product(const Launch& launch, const BlockProduct& p) {
         const WeightRows weights{p.format, p.weights, p.k / Format::kBlock * Format::kBytes};
         return tiled_product(launch, {weights, p.m, p.n, p.k, p.x, p.y, p.bias, p.x_row, p.y_row, p.dtype, p.tile()});
     }
+    if (uses_digits<Format>(p)) return digit_product<Format>(launch, p);
     if (columns <= 8) return launch_product<Format, 1>(launch, p, 1);
     return launch_product<Format, 4>(launch, p, ceil_div<int64_t>(p.m, 32 / parts));
 }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GEMM of 8-bit operands with scales per matrix, per row and column, or per block."""
 
+import functools
+
 import numpy as np
 
 from harness.launch import ROWS
@@ -11,6 +13,7 @@ from .gemm import LAYOUTS, bad_calls, drawn, matrix, round_to
 
 BLOCK = 128
 MATRICES, ROWS_AND_COLUMNS, BLOCKS = range(3)  # the C ABI's values
+OF_B = {"gemm_scaled_{T}_fp8e4m3_{U}": {"of_b": "fp8e4m3"}}
 
 
 def scale_shapes(m, n, k, scaling):
@@ -21,15 +24,18 @@ def scale_shapes(m, n, k, scaling):
 
 
 def scaled(
-    draw, m, n, k, *, layout=1, scaling=BLOCKS, coeffs=(0.75, 0.0), gaps=(0, 0, 0), null=(), values="normal"
+    draw, m, n, k, *, layout=1, scaling=BLOCKS, coeffs=(0.75, 0.0), gaps=(0, 0, 0), null=(), values="normal",
+    of_b="",
 ):  # fmt: skip
+    """of_b is B's dtype, if it is not that of A."""
     sizes = (k, m) if layout >= 2 else (m, k), (n, k) if layout % 2 else (k, n)
-    arrays = {name: matrix(draw, *size, gap, values) for name, size, gap in zip("ab", sizes, gaps)}
+    dtypes = {"a": draw.dtype, "b": of_b or draw.dtype}
+    arrays = {name: matrix(draw, *size, gap, values, dtype=dtypes[name]) for name, size, gap in zip("ab", sizes, gaps)}
     if values == "special" and is_float(draw.dtype):
-        for name in "ab":
+        for name, dtype in dtypes.items():
             cells = arrays[name].values.copy()
             cells.flat[draw.rng.integers(cells.size)] = np.nan
-            arrays[name].values = round_to(cells, draw.dtype)
+            arrays[name].values = round_to(cells, dtype)
     for name, shape in zip(("a_scale", "b_scale"), scale_shapes(m, n, k, scaling)):
         arrays[name] = draw.floats(shape, "positive", dtype="f32")
     arrays["bias"] = draw.floats((n,), dtype=draw.other)
@@ -68,40 +74,43 @@ def reference(p):
     return {"d": Expected(z, count=s["k"], magnitude=np.where(np.isnan(magnitude), 0, magnitude))}
 
 
-PROBLEMS = {
-    "plain": lambda d: scaled(d, 7, 9, 11, coeffs=(0.75, -1.5)),
-    "one": lambda d: scaled(d, 1, 1, 1),
-    "blocks": lambda d: scaled(d, 130, 200, 320),
-    "blocks_whole": lambda d: scaled(d, 64, 128, 256, coeffs=(1.0, 0.0), null=("bias",)),
-    "blocks_gaps": lambda d: scaled(d, 70, 140, 300, gaps=(3, 5, 1), coeffs=(1.0, 1.0)),
-    "blocks_rrr": lambda d: scaled(d, 33, 260, 200, layout=0, null=("bias",)),
-    "blocks_crr": lambda d: scaled(d, 40, 129, 257, layout=2),
-    "blocks_ccr": lambda d: scaled(d, 40, 150, 257, layout=3),
-    "rows_ccr": lambda d: scaled(d, 64, 80, 128, layout=3, scaling=ROWS_AND_COLUMNS),
-    "blocks_of_a": lambda d: scaled(d, 20, 150, 140, null=("b_scale",)),
-    "blocks_of_b": lambda d: scaled(d, 20, 150, 140, null=("a_scale", "bias")),
-    "matrices": lambda d: scaled(d, 40, 33, 96, scaling=MATRICES, coeffs=(0.5, 0.5)),
-    "matrices_crr": lambda d: scaled(d, 21, 34, 65, layout=2, scaling=MATRICES),
-    "no_scales": lambda d: scaled(d, 24, 40, 64, scaling=MATRICES, null=("a_scale", "b_scale")),
-    "rows": lambda d: scaled(d, 41, 130, 160, scaling=ROWS_AND_COLUMNS),
-    "rows_rrr": lambda d: scaled(d, 35, 24, 50, layout=0, scaling=ROWS_AND_COLUMNS, gaps=(1, 2, 3)),
-    "row": lambda d: scaled(d, 1, 130, 400),
-    "column": lambda d: scaled(d, 131, 1, 70),
-    "zero_k": lambda d: scaled(d, 6, 5, 0, coeffs=(1.0, 2.0)),
-    "zero_k_beta0": lambda d: scaled(d, 6, 5, 0, scaling=ROWS_AND_COLUMNS),
-    "long": lambda d: scaled(d, 3, 40, 1500),
-    "few_rows": lambda d: scaled(d, 7, 150, 1001, gaps=(7, 23, 1), coeffs=(0.75, -1.5)),
-    "some_rows": lambda d: scaled(d, 13, 150, 2330, scaling=ROWS_AND_COLUMNS, gaps=(6, 6, 0)),
-    "some_rows_blocks": lambda d: scaled(d, 16, 34, 4224, null=("bias",)),
-    "special": lambda d: scaled(d, 24, 17, 140, values="special"),
-    "large": lambda d: scaled(d, 150, 201, 517),
-    **{
-        f"drawn{seed}": lambda d, seed=seed: scaled(
-            d, *drawn(300 + seed)[0], layout=seed % 4, scaling=seed % 2, gaps=drawn(300 + seed)[1]
-        )
-        for seed in range(6)
-    },
-}
+def problems(scaled):
+    return {
+        "plain": lambda d: scaled(d, 7, 9, 11, coeffs=(0.75, -1.5)),
+        "one": lambda d: scaled(d, 1, 1, 1),
+        "blocks": lambda d: scaled(d, 130, 200, 320),
+        "blocks_whole": lambda d: scaled(d, 64, 128, 256, coeffs=(1.0, 0.0), null=("bias",)),
+        "blocks_gaps": lambda d: scaled(d, 70, 140, 300, gaps=(3, 5, 1), coeffs=(1.0, 1.0)),
+        "blocks_rrr": lambda d: scaled(d, 33, 260, 200, layout=0, null=("bias",)),
+        "blocks_crr": lambda d: scaled(d, 40, 129, 257, layout=2),
+        "blocks_ccr": lambda d: scaled(d, 40, 150, 257, layout=3),
+        "rows_ccr": lambda d: scaled(d, 64, 80, 128, layout=3, scaling=ROWS_AND_COLUMNS),
+        "blocks_of_a": lambda d: scaled(d, 20, 150, 140, null=("b_scale",)),
+        "blocks_of_b": lambda d: scaled(d, 20, 150, 140, null=("a_scale", "bias")),
+        "matrices": lambda d: scaled(d, 40, 33, 96, scaling=MATRICES, coeffs=(0.5, 0.5)),
+        "matrices_crr": lambda d: scaled(d, 21, 34, 65, layout=2, scaling=MATRICES),
+        "no_scales": lambda d: scaled(d, 24, 40, 64, scaling=MATRICES, null=("a_scale", "b_scale")),
+        "rows": lambda d: scaled(d, 41, 130, 160, scaling=ROWS_AND_COLUMNS),
+        "rows_rrr": lambda d: scaled(d, 35, 24, 50, layout=0, scaling=ROWS_AND_COLUMNS, gaps=(1, 2, 3)),
+        "row": lambda d: scaled(d, 1, 130, 400),
+        "column": lambda d: scaled(d, 131, 1, 70),
+        "zero_k": lambda d: scaled(d, 6, 5, 0, coeffs=(1.0, 2.0)),
+        "zero_k_beta0": lambda d: scaled(d, 6, 5, 0, scaling=ROWS_AND_COLUMNS),
+        "long": lambda d: scaled(d, 3, 40, 1500),
+        "few_rows": lambda d: scaled(d, 7, 150, 1001, gaps=(7, 23, 1), coeffs=(0.75, -1.5)),
+        "some_rows": lambda d: scaled(d, 13, 150, 2330, scaling=ROWS_AND_COLUMNS, gaps=(6, 6, 0)),
+        "some_rows_blocks": lambda d: scaled(d, 16, 34, 4224, null=("bias",)),
+        "special": lambda d: scaled(d, 24, 17, 140, values="special"),
+        "large": lambda d: scaled(d, 150, 201, 517),
+        **{
+            f"drawn{seed}": lambda d, seed=seed: scaled(
+                d, *drawn(300 + seed)[0], layout=seed % 4, scaling=seed % 2, gaps=drawn(300 + seed)[1]
+            )
+            for seed in range(6)
+        },
+    }
+
+
 BAD = (
     *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\)", {"layout": v}, can=2) for v in (-1, 4)),
     *(Bad(f"backend_{v}", 2, rf"backend is {v}, must be 0 \(any", {"backend": v}, can=2) for v in (-1, 6)),
@@ -111,14 +120,16 @@ BAD = (
 
 
 def scaled_case(row):
+    made = problems(functools.partial(scaled, **OF_B.get(row.name, {})))
     return Case(
-        row=row.name, problems=PROBLEMS, reference=reference, tolerance={"d": "gemm"},
+        row=row.name, problems=made, reference=reference, tolerance={"d": "gemm"},
         plain="plain", large="large", bad=(*bad_calls(row), *BAD),
         idle=(Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0})),
-        brief=("plain", "blocks", "rows_rrr", "matrices"), full=lambda slots: slots["T"] != "fp8e5m2",
+        brief=("plain", "blocks", "rows_rrr", "matrices"),
+        full=lambda slots: slots["T"] != "fp8e5m2" or row.name in OF_B,
     )  # fmt: skip
 
 
-CASES = (scaled_case(ROWS["gemm_scaled_{T}_{U}"]),)
+CASES = tuple(scaled_case(ROWS[name]) for name in ("gemm_scaled_{T}_{U}", "gemm_scaled_{T}_fp8e4m3_{U}"))
 
 __all__ = ["CASES"]

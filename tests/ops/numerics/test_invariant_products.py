@@ -34,6 +34,7 @@ OF_GEMM = {
     "gemm_epilogue_{T}_{U}": (epilogue, {"coeffs": (1, 0), "activation": 4, "null": without("r")}),
     "gemm_gated_{T}": (gated, {"null": WITHOUT_Z}),
     "gemm_scaled_{T}_{U}": (scaled, {"coeffs": (0.5, 0), "scaling": 1}),
+    "gemm_scaled_{T}_fp8e4m3_{U}": (scaled, {"coeffs": (0.5, 0), "scaling": 1, "of_b": "fp8e4m3"}),
 }
 
 
