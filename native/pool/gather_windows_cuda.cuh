@@ -11,12 +11,12 @@
 
 namespace bk::pool {
 
-template <class T, int V, bool kVector>
+template <class T, int V, bool kWhole>
 struct GatherLanes {
     using C = compute_t<T>;
-    using Item = ItemAt<V, kVector>;
+    using Item = ItemAt<V, kWhole>;
     template <class E>
-    using Pointers = LanePointers<E, V, kVector>;
+    using Pointers = LanePointers<E, V, kWhole>;
 
     const Problem& p;
     const GradientArrays<T>& arrays;
@@ -105,19 +105,19 @@ BK_DEVICE void each_window(const Problem& p, const Position& at, const Visit& vi
     }
 }
 
-template <class T, int V, bool kVector>
-BK_DEVICE void gather_lanes(const MaxGradient& rule, GatherLanes<T, V, kVector>& lanes) {
+template <class T, int V, bool kWhole>
+BK_DEVICE void gather_lanes(const MaxGradient& rule, GatherLanes<T, V, kWhole>& lanes) {
     using C = compute_t<T>;
     const Problem& p = lanes.p;
     const auto& arrays = lanes.arrays;
-    const LanePointers<const T, V, kVector> dy(arrays.dy, p.dy, lanes.item);
+    const LanePointers<const T, V, kWhole> dy(arrays.dy, p.dy, lanes.item);
     if (arrays.indices != nullptr) {
-        const LanePointers<const int64_t, V, kVector> indices(arrays.indices, p.indices, lanes.item);
+        const LanePointers<const int64_t, V, kWhole> indices(arrays.indices, p.indices, lanes.item);
         const int64_t number = p.cell_number(lanes.item.at.a, lanes.item.at.b, lanes.item.at.c);
         each_window(p, lanes.item.at, [&](const Position& o) { lanes.add_indexed(dy, indices, number, o); });
         return;
     }
-    const LanePointers<const T, V, kVector> x(arrays.x, p.x, lanes.item), y(arrays.y, p.y, lanes.item);
+    const LanePointers<const T, V, kWhole> x(arrays.x, p.x, lanes.item), y(arrays.y, p.y, lanes.item);
     const auto mine = x.read(p.x.at(lanes.item.at.a, lanes.item.at.b, lanes.item.at.c));
     C own[V];
 #pragma unroll
@@ -125,11 +125,11 @@ BK_DEVICE void gather_lanes(const MaxGradient& rule, GatherLanes<T, V, kVector>&
     each_window(p, lanes.item.at, [&](const Position& o) { lanes.add_first(dy, y, x, own, rule.is_absolute, o); });
 }
 
-template <class T, int V, bool kVector>
-BK_DEVICE void gather_lanes(const AverageGradient& rule, GatherLanes<T, V, kVector>& lanes) {
+template <class T, int V, bool kWhole>
+BK_DEVICE void gather_lanes(const AverageGradient& rule, GatherLanes<T, V, kWhole>& lanes) {
     using C = compute_t<T>;
     const Problem& p = lanes.p;
-    const LanePointers<const T, V, kVector> dy(lanes.arrays.dy, p.dy, lanes.item);
+    const LanePointers<const T, V, kWhole> dy(lanes.arrays.dy, p.dy, lanes.item);
     each_window(p, lanes.item.at, [&](const Position& o) {
         const auto gradient = dy.read(p.dy.at(o.a, o.b, o.c));
         const int64_t divisor = rule.divisor.of(p.axis[0].taps(o.a), p.axis[1].taps(o.b), p.axis[2].taps(o.c));
@@ -139,12 +139,12 @@ BK_DEVICE void gather_lanes(const AverageGradient& rule, GatherLanes<T, V, kVect
     });
 }
 
-template <class T, int V, bool kVector>
-BK_DEVICE void gather_lanes(const NormGradient<T>& rule, GatherLanes<T, V, kVector>& lanes) {
+template <class T, int V, bool kWhole>
+BK_DEVICE void gather_lanes(const NormGradient<T>& rule, GatherLanes<T, V, kWhole>& lanes) {
     using C = compute_t<T>;
     const Problem& p = lanes.p;
     const auto& arrays = lanes.arrays;
-    const LanePointers<const T, V, kVector> dy(arrays.dy, p.dy, lanes.item), y(arrays.y, p.y, lanes.item),
+    const LanePointers<const T, V, kWhole> dy(arrays.dy, p.dy, lanes.item), y(arrays.y, p.y, lanes.item),
         x(arrays.x, p.x, lanes.item);
     const auto mine = x.read(p.x.at(lanes.item.at.a, lanes.item.at.b, lanes.item.at.c));
     each_window(p, lanes.item.at, [&](const Position& o) {
@@ -157,15 +157,15 @@ BK_DEVICE void gather_lanes(const NormGradient<T>& rule, GatherLanes<T, V, kVect
     });
 }
 
-template <class Rule, class T, int V, bool kVector>
+template <class Rule, class T, int V, bool kWhole>
 __global__ void __launch_bounds__(kPoolThreads)
     gather_windows_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, Rule rule,
                           const __grid_constant__ GradientArrays<T> arrays, bool adds) {
     const int64_t at = int64_t{blockIdx.x} * kPoolThreads + threadIdx.x;
     if (at >= grid.items) return;
-    const ItemAt<V, kVector> item(grid, at);
-    GatherLanes<T, V, kVector> lanes{p, arrays, item, {}};
-    const LanePointers<T, V, kVector> dx(arrays.dx, p.dx, item, p.dx.at(item.at.a, item.at.b, item.at.c));
+    const ItemAt<V, kWhole> item(grid, at);
+    GatherLanes<T, V, kWhole> lanes{p, arrays, item, {}};
+    const LanePointers<T, V, kWhole> dx(arrays.dx, p.dx, item, p.dx.at(item.at.a, item.at.b, item.at.c));
     if (adds) {
         const auto before = dx.read(0);
 #pragma unroll
@@ -175,36 +175,37 @@ __global__ void __launch_bounds__(kPoolThreads)
     Vec<T, V> result;
 #pragma unroll
     for (int v = 0; v < V; ++v) result.lane[v] = narrow<T>(lanes.sum[v]);
-    dx.write(result, item.stores);
+    dx.write(result);
 }
 
-template <class T, int V, bool kVector, class Rule>
-Status launch_gather_windows(const Launch& launch, const Problem& p, const Rule& rule, const GradientArrays<T>& arrays,
-                             bool adds) {
+template <class T, int V, bool kWhole, class Rule>
+Status launch_gather_windows(const Launch& launch, const Problem& p, int width, const Rule& rule,
+                             const GradientArrays<T>& arrays, bool adds) {
     const int32_t extent[] = {p.axis[0].in, p.axis[1].in, p.axis[2].in};
-    const ItemGrid grid = ItemGrid::of(p, extent, kVector ? V : 0);
+    const ItemGrid grid = ItemGrid::of(p, extent, V, width);
     const int64_t blocks = ceil_div<int64_t>(grid.items, kPoolThreads);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld cells are too many for one launch", (long long)grid.items);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPoolThreads)},
-                         gather_windows_kernel<Rule, T, V, kVector>, p, grid, rule, arrays, adds);
+                         gather_windows_kernel<Rule, T, V, kWhole>, p, grid, rule, arrays, adds);
 }
 
 template <class Rule, class T>
 Status gather_windows(const Launch& launch, const Problem& p, const Rule& rule, const GradientArrays<T>& arrays, bool adds) {
     constexpr int kLanes = kVectorLanes<T>;
-    if (has_vectors(p, arrays.x, p.x, kLanes) && has_vectors(p, arrays.y, p.y, kLanes) &&
-        has_vectors(p, arrays.dy, p.dy, kLanes) && has_vectors(p, arrays.indices, p.indices, kLanes) &&
-        has_vectors(p, arrays.dx, p.dx, kLanes)) {
+    const int width = std::min({channel_width(p, arrays.x, p.x, kLanes), channel_width(p, arrays.y, p.y, kLanes),
+                                channel_width(p, arrays.dy, p.dy, kLanes), channel_width(p, arrays.indices, p.indices, kLanes),
+                                channel_width(p, arrays.dx, p.dx, kLanes)});
+    if (width == kLanes) {
         if constexpr (std::is_same_v<Rule, MaxGradient>) {
             const LastTiles tiles = LastTiles::of(p, kLanes);
             const bool has_values = arrays.y != nullptr && arrays.indices == nullptr && !rule.is_absolute && !adds;
             if (has_values && tiles.is_possible()) return launch_gather_last<kLanes>(launch, p, tiles, arrays);
         }
-        return launch_gather_windows<T, kLanes, true>(launch, p, rule, arrays, adds);
+        return launch_gather_windows<T, kLanes, true>(launch, p, width, rule, arrays, adds);
     }
     const TileGrid tiles = tiles_of_cells<Rule>(p, arrays);
     if (tiles.is_possible()) return launch_gather_tiles(launch, p, tiles, rule, arrays, adds);
-    return launch_gather_windows<T, kPlaneLanes, false>(launch, p, rule, arrays, adds);
+    return launch_gather_windows<T, kLanes, false>(launch, width > 0 ? p : with_merged_planes(p), width, rule, arrays, adds);
 }
 
 // Large windows: a team finds the greatest cell of its window. Few windows share a cell; the first of those that have the

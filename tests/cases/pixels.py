@@ -13,6 +13,7 @@ from .model import Bad, Case, Expected, Idle, Problem
 IMAGES = {
     "one": (1, 1, 1, 1), "plain": (2, 3, 5, 7), "vectors": (2, 3, 6, 16), "gray": (1, 1, 9, 13), "four": (1, 4, 3, 9),
     "many": (1, 70, 2, 3), "wide": (1, 3, 2, 2500), "large": (3, 3, 61, 67),
+    "small": (70, 3, 3, 5), "points": (600, 2, 1, 1),
 }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution and its gradient of data: a thread sums kDepthwiseResults results along one axis, for 16 bytes of
+// Depthwise convolution and its gradient of data: a thread sums kResults results along one axis, for 16 bytes of
 // adjacent channels, or for one channel where pixels are adjacent.
 //
-// Inputs slide through registers: where results are as far apart as taps, a tap needs one new input for all results. Weights
-// of the block's channels are staged in shared memory, in the compute type.
+// Inputs slide through registers: where results are as far apart as taps, a tap needs one new input for all results, and those
+// of kResults taps are loaded at once. Weights of the block's channels are staged in shared memory, in the compute type.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,13 @@ constexpr int kDepthwiseThreads = 128, kDepthwiseVectors = 8;  // channel vector
 constexpr int64_t kDepthwiseStaged = 32 << 10;                 // bytes of staged weights
 constexpr int64_t kMostDepthwisePhases = 16;                   // launches of a gradient of data
 
-template <int kLanes>
-constexpr int kDepthwiseResults = kLanes == 1 ? 8 : 4;
+constexpr int64_t kFewDepthwiseTaps = 3;  // along results of a thread: more threads hide more latency
+
+// Blocks on an SM, by registers.
+template <int kLanes, int kResults>
+constexpr int kDepthwiseBlocks = kLanes == 1 || kResults == 2 ? 5
+                                 : kLanes < 8                 ? 4
+                                                              : 3;
 
 // result[n, r, q] = sum over m and t of weight[r * inputs + m, t] * source[n, r / outputs * inputs + m, q, t]: one of inputs
 // and outputs, the channel multiplier, is 1. `along` is the axis of a thread's results, `outer` are the others.
@@ -32,52 +37,51 @@ struct DepthwiseSums {
     Epilogue<T> e;  // d[channel, offset]; the bias is that of rows
     TapAxis along, outer[2];
     FastDiv<uint32_t> last, middle;  // slots along the last axis, and the one before
+    FastDiv<uint32_t> by_chunks, by_tiles, by_all_taps, by_taps, by_taps_v;
     int64_t batch, channels, inputs, outputs, source_n, source_c, result_n, result_c, weight_row;
     int64_t slots, tiles, chunks;  // threads' results of an image; blocks of it; blocks of channels
-    int vectors, block_slots;      // of a block
+    int vectors_log, block_slots;  // of a block
     bool by_channels;              // adjacent threads have adjacent channels
     bool along_last;               // or the axis before
     bool slides, stores_vectors;
 };
 
-template <class T, int kLanes>
-__global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const __grid_constant__ DepthwiseSums<T> p) {
+template <class T, int kLanes, int kResults>
+__global__ void __launch_bounds__(kDepthwiseThreads, kLanes* kResults > 16 ? 3 : 5)
+    depthwise_kernel(const __grid_constant__ DepthwiseSums<T> p) {
     using C = compute_t<T>;
-    constexpr int kResults = kDepthwiseResults<kLanes>;
     BK_LAUNCH_SHARED(double, words);
     C* const staged = reinterpret_cast<C*>(words);
     const int thread = static_cast<int>(threadIdx.x);
-    const int vector = p.by_channels ? thread % p.vectors : thread / p.block_slots;
-    const int own_slot = p.by_channels ? thread / p.vectors : thread % p.block_slots;
-    int64_t block = blockIdx.x, chunk, tile;
-    if (p.by_channels) {
-        chunk = block % p.chunks;
-        block /= p.chunks;
-        tile = block % p.tiles;
-        block /= p.tiles;
-    } else {
-        tile = block % p.tiles;
-        block /= p.tiles;
-        chunk = block % p.chunks;
-        block /= p.chunks;
-    }
-    const int64_t n = block, first_channel = chunk * p.vectors * kLanes, channel = first_channel + vector * kLanes;
+    const int vectors = 1 << p.vectors_log;
+    const int vector = p.by_channels ? thread & (vectors - 1) : thread / p.block_slots;
+    const int own_slot = p.by_channels ? thread >> p.vectors_log : thread % p.block_slots;
+    const DivMod<uint32_t> inner = p.by_channels ? p.by_chunks(blockIdx.x) : p.by_tiles(blockIdx.x),
+                           outer = p.by_channels ? p.by_tiles(inner.quotient) : p.by_chunks(inner.quotient);
+    const int64_t chunk = p.by_channels ? inner.remainder : outer.remainder,
+                  tile = p.by_channels ? outer.remainder : inner.remainder;
+    const int64_t n = outer.quotient, first_channel = chunk * vectors * kLanes, channel = first_channel + vector * kLanes;
     const int taps_u = static_cast<int>(p.outer[0].taps), taps_v = static_cast<int>(p.outer[1].taps),
               taps = static_cast<int>(p.along.taps), all_taps = taps_u * taps_v * taps, inputs = static_cast<int>(p.inputs);
 
-    // Weights as [input, tap, channel].
-    const int staged_channels = p.vectors * kLanes;
+    // Weights as [input, tap, segment, vector, lane of the segment]: adjacent threads read adjacent segments, of 16 bytes.
+    constexpr int kSegment = kLanes < kVectorLanes<C> ? kLanes : kVectorLanes<C>;
+    const int staged_channels = vectors * kLanes;
     for (int index = thread; index < inputs * all_taps * staged_channels; index += kDepthwiseThreads) {
-        const int tap = index % all_taps, own = index / all_taps % staged_channels, m = index / all_taps / staged_channels;
-        const int64_t offset = tap % taps * p.along.weight_stride + tap / taps % taps_v * p.outer[1].weight_stride +
-                               tap / taps / taps_v * p.outer[0].weight_stride;
+        const DivMod<uint32_t> split = p.by_all_taps(static_cast<uint32_t>(index)), of_v = p.by_taps(split.remainder),
+                               of_u = p.by_taps_v(of_v.quotient);
+        const int tap = static_cast<int>(split.remainder), own = static_cast<int>(split.quotient) & (staged_channels - 1),
+                  m = static_cast<int>(split.quotient) / staged_channels, lane = own % kLanes;
+        const int64_t offset = of_v.remainder * p.along.weight_stride + of_u.remainder * p.outer[1].weight_stride +
+                               of_u.quotient * p.outer[0].weight_stride;
         const int64_t of = first_channel + own;
-        staged[(m * all_taps + tap) * staged_channels + own] =
+        staged[(m * all_taps + tap) * staged_channels + (lane / kSegment * vectors + own / kLanes) * kSegment +
+               lane % kSegment] =
             of < p.channels ? static_cast<C>(widen(p.weight[(of * inputs + m) * p.weight_row + offset])) : C(0);
     }
     __syncthreads();
     const int64_t slot = tile * p.block_slots + own_slot;
-    if (vector >= p.vectors || slot >= p.slots || channel >= p.channels) return;
+    if (vector >= vectors || slot >= p.slots || channel >= p.channels) return;
 
     const DivMod<uint32_t> last = p.last(static_cast<uint32_t>(slot)), middle = p.middle(last.quotient);
     const int64_t q_u = middle.quotient, q_along = int64_t{p.along_last ? last.remainder : middle.remainder} * kResults,
@@ -86,7 +90,7 @@ __global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const _
               step = static_cast<int>(p.along.step), tap_step = static_cast<int>(p.along.tap_step);
 
     C sums[kResults][kLanes] = {};
-    const int64_t source_channel = channel / p.outputs * inputs;
+    const int64_t source_channel = (p.outputs == 1 ? channel : channel / p.outputs) * inputs;
     for (int m = 0; m < inputs; ++m)
         for (int u = 0; u < taps_u; ++u) {
             const int64_t at_u = p.outer[0].first + q_u * p.outer[0].step + u * p.outer[0].tap_step;
@@ -96,37 +100,57 @@ __global__ void __launch_bounds__(kDepthwiseThreads, 3) depthwise_kernel(const _
                 if (at_v < 0 || at_v >= p.outer[1].extent) continue;
                 const T* const row = p.source + n * p.source_n + (source_channel + m) * p.source_c +
                                      at_u * p.outer[0].source_stride + at_v * p.outer[1].source_stride;
-                const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kLanes;
+                const C* const weights = staged + ((m * taps_u + u) * taps_v + v) * taps * staged_channels + vector * kSegment;
                 C inside[kResults][kLanes];
-                const auto read = [&](int slot_of, int coordinate) {
-                    const auto elements = load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
-                                                          row + coordinate * p.along.source_stride);
+                const auto read = [&](int coordinate) {
+                    return load_if<kLanes>(static_cast<unsigned>(coordinate) < static_cast<unsigned>(extent),
+                                           row + coordinate * p.along.source_stride);
+                };
+                const auto put_inside = [&](int slot_of, const Vec<T, kLanes>& elements) {
 #pragma unroll
                     for (int lane = 0; lane < kLanes; ++lane)
                         inside[slot_of][lane] = static_cast<C>(widen_lane(elements, lane));
                 };
-                if (p.slides) {
+                // Elements of the last result's next kResults taps, if results slide.
+                Vec<T, kLanes> ahead[kResults];
+                const auto read_ahead = [&](int first) {
 #pragma unroll
-                    for (int r = 0; r < kResults - 1; ++r) read(r, at + r * step);
+                    for (int i = 0; i < kResults; ++i)
+                        if (first + i < taps) ahead[i] = read(at + (first + i) * tap_step + (kResults - 1) * step);
+                };
+                if (p.slides) {
+                    Vec<T, kLanes> before[kResults - 1];
+#pragma unroll
+                    for (int r = 0; r < kResults - 1; ++r) before[r] = read(at + r * step);
+                    read_ahead(0);
+#pragma unroll
+                    for (int r = 0; r < kResults - 1; ++r) put_inside(r, before[r]);
                 }
                 for (int first = 0; first < taps; first += kResults) {
+                    if (p.slides && first > 0) read_ahead(first);
 #pragma unroll
                     for (int i = 0; i < kResults; ++i) {
                         const int tap = first + i;
                         if (tap >= taps) break;
-                        const int from = at + tap * tap_step;
                         if (p.slides) {
-                            read((i + kResults - 1) % kResults, from + (kResults - 1) * step);
+                            put_inside((i + kResults - 1) % kResults, ahead[i]);
                         } else {
 #pragma unroll
-                            for (int r = 0; r < kResults; ++r) read((i + r) % kResults, from + r * step);
+                            for (int r = 0; r < kResults; ++r)
+                                put_inside((i + r) % kResults, read(at + tap * tap_step + r * step));
                         }
-                        const auto weight = load<kLanes>(weights + tap * staged_channels);
+                        C weight[kLanes];
+#pragma unroll
+                        for (int segment = 0; segment < kLanes / kSegment; ++segment) {
+                            const auto some = load<kSegment>(weights + tap * staged_channels + segment * vectors * kSegment);
+#pragma unroll
+                            for (int lane = 0; lane < kSegment; ++lane) weight[segment * kSegment + lane] = some.lane[lane];
+                        }
 #pragma unroll
                         for (int r = 0; r < kResults; ++r)
 #pragma unroll
                             for (int lane = 0; lane < kLanes; ++lane)
-                                sums[r][lane] = math::fma(inside[(i + r) % kResults][lane], weight.lane[lane], sums[r][lane]);
+                                sums[r][lane] = math::fma(inside[(i + r) % kResults][lane], weight[lane], sums[r][lane]);
                     }
                 }
             }
@@ -191,10 +215,9 @@ inline bool has_depthwise_phases(const ConvShape& s) {
     return has_depthwise_sums(bound);
 }
 
-template <class T, int kLanes>
+template <class T, int kLanes, int kResults>
 Status launch_depthwise(const Launch& launch, DepthwiseSums<T> p, const TapSums& s) {
     using C = compute_t<T>;
-    constexpr int kResults = kDepthwiseResults<kLanes>;
     int64_t count[kTapAxes];
     for (int d = 0; d < kTapAxes; ++d) count[d] = s.axis[d].positions;
     int64_t& along = count[p.along_last ? 2 : 1];
@@ -211,23 +234,29 @@ Status launch_depthwise(const Launch& launch, DepthwiseSums<T> p, const TapSums&
         while (2 * vectors * p.slots <= kDepthwiseThreads && vectors < channel_vectors) vectors *= 2;
     }
     while (vectors > 1 && vectors * bytes > kDepthwiseStaged) vectors /= 2;
-    p.vectors = vectors;
+    p.vectors_log = 0;
+    while (1 << p.vectors_log < vectors) ++p.vectors_log;
     p.block_slots = kDepthwiseThreads / vectors;
     p.tiles = ceil_div<int64_t>(p.slots, p.block_slots);
     p.chunks = ceil_div<int64_t>(channel_vectors, vectors);
+    p.by_chunks = FastDiv<uint32_t>(p.chunks);
+    p.by_tiles = FastDiv<uint32_t>(p.tiles);
+    p.by_taps = FastDiv<uint32_t>(p.along.taps);
+    p.by_taps_v = FastDiv<uint32_t>(p.outer[1].taps);
+    p.by_all_taps = FastDiv<uint32_t>(s.taps());
     int64_t blocks = 0;
     if (__builtin_mul_overflow(p.tiles * p.chunks, p.batch, &blocks) || blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld images of %lld x %lld blocks are more than a grid has",
                     static_cast<long long>(p.batch), static_cast<long long>(p.tiles), static_cast<long long>(p.chunks));
     Grid grid{dim3(static_cast<unsigned>(blocks)), dim3(kDepthwiseThreads)};
     grid.shared = static_cast<unsigned>(vectors * bytes);
-    return launch_kernel(launch, grid, depthwise_kernel<T, kLanes>, p);
+    return launch_kernel(launch, grid, depthwise_kernel<T, kLanes, kResults>, p);
 }
 
 // `source`, `weight` and the epilogue's operands are those of the first tap and position.
 template <class T>
 Status depthwise_sums(const Launch& launch, const TapSums& s, const T* source, const T* weight, Epilogue<T> e) {
-    constexpr int kLanes = kVectorLanes<T>;
+    constexpr int kLanes = kVectorLanes<T>, kPlaneResults = 8;
     DepthwiseSums<T> p{};
     p.source = source;
     p.weight = weight;
@@ -249,7 +278,7 @@ Status depthwise_sums(const Launch& launch, const TapSums& s, const T* source, c
                              is_aligned(source, kVectorBytes) && is_aligned(e.d, kVectorBytes) &&
                              std::all_of(s.axis, s.axis + kTapAxes, is_aligned_axis);
     p.by_channels = has_vectors || s.source_c == 1;
-    p.along_last = p.by_channels || s.axis[1].positions < kDepthwiseResults<1>;
+    p.along_last = p.by_channels || s.axis[1].positions < kPlaneResults;
     p.along = s.axis[p.along_last ? 2 : 1];
     p.outer[0] = s.axis[0];
     p.outer[1] = s.axis[p.along_last ? 1 : 2];
@@ -261,7 +290,9 @@ Status depthwise_sums(const Launch& launch, const TapSums& s, const T* source, c
     }
     p.slides = p.along.step == p.along.tap_step;
     p.stores_vectors = has_vectors && e.z == nullptr && !e.has_c();
-    return has_vectors ? launch_depthwise<T, kLanes>(launch, p, s) : launch_depthwise<T, 1>(launch, p, s);
+    if (!has_vectors) return launch_depthwise<T, 1, kPlaneResults>(launch, p, s);
+    return p.along.taps <= kFewDepthwiseTaps ? launch_depthwise<T, kLanes, 2>(launch, p, s)
+                                             : launch_depthwise<T, kLanes, 4>(launch, p, s);
 }
 
 }  // namespace bk

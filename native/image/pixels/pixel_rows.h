@@ -13,6 +13,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/collectives/team.h"
+#include "core/math/fastdiv.h"
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
@@ -21,25 +22,41 @@ namespace bk::pixels {
 
 constexpr int kGroup = 4;  // pixels of a thread
 
-// Rows of groups that teams share.
-struct PixelRows {
-    static constexpr int64_t kGroups = 512;  // of a team
-    int64_t height, width, groups, tiles;
+// Units of a row, groups or pixels, counted through the rows of all images. A team has kUnits of them, so that short rows
+// share one.
+struct RowUnits {
+    static constexpr int64_t kUnits = 512;
+    int64_t height, units, all;
+    FastDiv<uint32_t> by_units, by_height;
 
-    static PixelRows of(int64_t height, int64_t width) {
-        const int64_t groups = ceil_div<int64_t>(width, kGroup);
-        return {height, width, groups, ceil_div(groups, kGroups)};
+    static RowUnits of(int64_t batch, int64_t height, int64_t units) {
+        return {height, units, batch * height * units, FastDiv<uint32_t>(units), FastDiv<uint32_t>(height)};
     }
-    int64_t items(int64_t batch) const { return batch * height * tiles; }
-    BK_HD int64_t row(int64_t item) const { return item / tiles; }  // of all images
-    BK_HD int64_t begin(int64_t item) const { return item % tiles * kGroups; }
-    BK_HD int64_t end(int64_t item) const {
-        const int64_t most = begin(item) + kGroups;
-        return most < groups ? most : groups;
+    int64_t items() const { return ceil_div(all, kUnits); }
+
+    // visit(image, row of the image, unit of the row) for those of a thread.
+    template <class Visit>
+    BK_HD void each(const Team& team, int64_t item, const Visit& visit) const {
+        const int64_t first = item * kUnits + team.rank, most = (item + 1) * kUnits, end = most < all ? most : all;
+        if (first >= end) return;
+        const auto at = split(first, units, by_units), of_row = split(at.quotient, height, by_height);
+        const auto step = by_units(static_cast<uint32_t>(team.size));
+        int64_t image = of_row.quotient, row = of_row.remainder, unit = at.remainder;
+        for (int64_t k = first; k < end; k += team.size) {
+            visit(image, row, unit);
+            unit += step.remainder, row += step.quotient;
+            if (unit >= units) unit -= units, ++row;
+            if (row < height) continue;
+            const auto carry = split(row, height, by_height);
+            image += carry.quotient, row = carry.remainder;
+        }
     }
-    BK_HD int count(int64_t group) const {
-        const int64_t rest = width - group * kGroup;
-        return rest < kGroup ? static_cast<int>(rest) : kGroup;
+
+private:
+    static BK_HD DivMod<int64_t> split(int64_t n, int64_t divisor, const FastDiv<uint32_t>& by) {
+        if (n > INT32_MAX) return {n / divisor, n % divisor};
+        const auto fast = by(static_cast<uint32_t>(n));
+        return {fast.quotient, fast.remainder};
     }
 };
 
@@ -81,39 +98,37 @@ BK_HD void store_lanes(T* to, const float* values, int count, bool is_aligned) {
 
 template <class T>
 struct ToPlanesJob {
-    PixelRows rows;
+    RowUnits groups;
     PixelOrder order;
     ChannelScale channel;
     float scale;
-    int64_t source_h, source_w, top, left;
+    int64_t width, source_h, source_w, top, left;
     bool is_aligned;  // rows of planes are aligned to a group
     const uint8_t* x;
     T* y;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t row = rows.row(item), image = row / rows.height, i = row % rows.height;
-        const uint8_t* const source = x + ((image * source_h + top + i) * source_w + left) * order.channels;
-        T* const planes = y + (image * order.channels * rows.height + i) * rows.width;
         for (int32_t c = 0; c < order.channels; ++c) {
             const float offset = channel.offset(c), inverse = 1.0f / channel.factor(c);
-            const uint8_t* const from = source + order.channel(c);
-            T* const to = planes + c * rows.height * rows.width;
-            for (int64_t group = rows.begin(item) + team.rank; group < rows.end(item); group += team.size) {
-                const int count = rows.count(group);
-                const int64_t j = group * kGroup, first = order.flips ? rows.width - 1 - j : j;
+            groups.each(team, item, [&](int64_t image, int64_t i, int64_t group) {
+                const uint8_t* const from =
+                    x + ((image * source_h + top + i) * source_w + left) * order.channels + order.channel(c);
+                T* const to = y + ((image * order.channels + c) * groups.height + i) * width;
+                const int64_t j = group * kGroup, first = order.flips ? width - 1 - j : j, rest = width - j;
+                const int count = rest < kGroup ? static_cast<int>(rest) : kGroup;
                 float values[kGroup];
                 load_bytes(from + first * order.channels, order.flips ? -order.channels : order.channels, count, values);
                 BK_UNROLL
                 for (int k = 0; k < kGroup; ++k) values[k] = (math::product(values[k], scale) - offset) * inverse;
                 store_lanes(to + j, values, count, is_aligned);
-            }
+            });
         }
     }
 };
 
 template <class T>
 struct ToPixelsJob {
-    PixelRows rows;
+    RowUnits pixels;
     PixelOrder order;
     ChannelScale channel;
     float scale;
@@ -125,20 +140,15 @@ struct ToPixelsJob {
         return static_cast<uint8_t>(math::rint<float>(cut));
     }
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t row = rows.row(item), image = row / rows.height, i = row % rows.height;
-        const T* const planes = y + (image * order.channels * rows.height + i) * rows.width;
-        uint8_t* const target = x + row * rows.width * order.channels;
-        const int64_t begin = rows.begin(item) * kGroup, most = rows.end(item) * kGroup;
-        const int64_t end = most < rows.width ? most : rows.width;
-        for (int64_t j = begin + team.rank; j < end; j += team.size) {
-            const T* const from = planes + (order.flips ? rows.width - 1 - j : j);
+        const int64_t width = pixels.units, plane = pixels.height * width;
+        pixels.each(team, item, [&](int64_t image, int64_t i, int64_t j) {
+            const T* const from = y + image * order.channels * plane + i * width + (order.flips ? width - 1 - j : j);
+            uint8_t* const to = x + ((image * pixels.height + i) * width + j) * order.channels;
             for (int32_t each = 0; each < order.channels; ++each) {
                 const int32_t c = order.channel(each);
-                const float value = widen(from[c * rows.height * rows.width]);
-                target[j * order.channels + each] =
-                    byte_of((math::product(value, channel.factor(c)) + channel.offset(c)) * scale);
+                to[each] = byte_of((math::product(widen(from[c * plane]), channel.factor(c)) + channel.offset(c)) * scale);
             }
-        }
+        });
     }
 };
 
@@ -175,10 +185,11 @@ struct PixelsToPlanes {
     }
     Status run(const uint8_t* x, const float* mean, const float* std, T* y, const Launch& launch) const {
         ToPlanesJob<T> job{};
-        job.rows = PixelRows::of(height, width);
+        job.groups = RowUnits::of(batch, height, ceil_div<int64_t>(width, kGroup));
         job.order = {channels, reverse_channels != 0, flip_columns != 0};
         job.channel = {mean, std};
         job.scale = scale;
+        job.width = width;
         job.source_h = source_h;
         job.source_w = source_w;
         job.top = top;
@@ -186,7 +197,7 @@ struct PixelsToPlanes {
         job.is_aligned = width % kGroup == 0 && is_aligned(y, kGroup * static_cast<int>(sizeof(T)));
         job.x = x;
         job.y = y;
-        return run_teams(launch, job.rows.items(batch), int64_t{width} * channels * 5, job);
+        return run_teams(launch, job.groups.items(), RowUnits::kUnits * kGroup * channels * 5, job);
     }
 };
 
@@ -203,13 +214,13 @@ struct PlanesToPixels {
     }
     Status run(const T* y, const float* mean, const float* std, uint8_t* x, const Launch& launch) const {
         ToPixelsJob<T> job{};
-        job.rows = PixelRows::of(height, width);
+        job.pixels = RowUnits::of(batch, height, width);
         job.order = {channels, reverse_channels != 0, flip_columns != 0};
         job.channel = {mean, std};
         job.scale = scale;
         job.y = y;
         job.x = x;
-        return run_teams(launch, job.rows.items(batch), int64_t{width} * channels * 5, job);
+        return run_teams(launch, job.pixels.items(), RowUnits::kUnits * channels * 5, job);
     }
 };
 
