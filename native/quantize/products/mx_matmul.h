@@ -47,8 +47,12 @@ struct MxMatmul {
                         static_cast<long long>(k), block);
         return Status::kOk;
     }
-    // A pass has eight rows.
-    DecodedProduct decoded() const { return {m, n, k, n * code_bytes() + scale_map().count(), backend, {8, 1.1, 0.29}}; }
+    // A pass has eight rows, or 32 of weights of four bits with x of f16 or bf16 (quantize/floats/few_rows.h).
+    DecodedProduct decoded() const {
+        const bool has_few_rows = sizeof(T) == 2 && floats::MxShape::layout(mx_format).bits() == 4;
+        const CodedPasses passes = has_few_rows ? CodedPasses{32, 1.2, 0} : CodedPasses{8, 1.1, 0.29};
+        return {m, n, k, n * code_bytes() + scale_map().count(), backend, passes};
+    }
     size_t workspace_size() const { return DecodedWorkspace<T>(decoded(), nullptr).bytes; }
     Status run(const T* x, const uint8_t* codes, const uint8_t* scales, const float* tensor_scale, const T* bias, T* y,
                const Launch& launch) const {

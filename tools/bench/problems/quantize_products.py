@@ -14,7 +14,7 @@ SIZES = {"cuda": (4096, 14336), "cpu": (1024, 4096)}  # rows and columns of weig
 
 
 LEAST = {"cuda": 65, "cpu": 33}  # rows of bf16 from which weights are decoded into a workspace
-LEAST_MX = {"cuda": 8, "cpu": 33}
+LEAST_MX = {"cuda": 8, "cpu": 33}  # with more than four bits, whose limit is 33
 MOST_CHECKED = 64  # rows of x
 
 
@@ -94,7 +94,7 @@ def mx_matmul(name, m, n, k, bounds=(), least=LEAST_MX["cuda"]):
     return Bench(
         name=f"mx_matmul {name} m={m}", row="mx_matmul_{T}", dtypes=("bf16",), check=inspect, torch=(torch_bf16,),
         scalars={"mx_format": form, "scale_layout": 0, "backend": 0}, flops=2 * m * n * k if m > 16 else 0,
-        bounds=bounds, workspace=m >= least,
+        bounds=bounds, workspace=m >= (33 if bits == 4 else least),
         arrays={
             "x": Operand((m, k), "normal"), "codes": Operand((n, k * bits // 8), ordinary((n, k * bits // 8))),
             "scales": Operand((n, k // block), lambda rng: rng.integers(48, 64, (n, k // block), np.uint8)),
