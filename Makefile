@@ -243,7 +243,7 @@ NATIVE_CPU := $(sort $(call IN_PART,$(call NATIVE,*_cpu.cpp)) $(ATTENTION_CPU) $
 CPU_OBJECTS := $(UNITS:%=$(GLUE)/cpu/obj/gen/%.o) $(NATIVE_CPU:native/%.cpp=$(BUILD)/cpu/obj/%.o) $(OUT)/cpu/obj/core/abi/library.o
 FIBER_OBJECTS := $(UNITS:%=$(GLUE)/fibers/obj/gen/%.o) $(BUILD)/fibers/obj/core/library.o $(BUILD)/fibers/obj/core/device.o \
                  $(if $(filter native/attention/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/attention.o) \
-                 $(if $(filter native/quantize/instances/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/products.o) \
+                 $(if $(filter native/quantize/instances/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/products.o $(BUILD)/fibers/obj/core/few_rows.o) \
                  $(if $(filter native/linalg/spectral/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/spectral.o) \
                  $(if $(filter native/linalg/units/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/linalg.o) \
                  $(if $(filter native/conv/%,$(NATIVE_CU)),$(BUILD)/fibers/obj/core/conv.o) \

@@ -22,7 +22,7 @@ NAMES = (
 )  # fmt: skip
 _CODES = {ElementKind.S8: "s8", ElementKind.U8: "u8", ElementKind.S4: "s4", ElementKind.U4: "u4"}
 _RANGES = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
-_FEW_ROWS = 16  # that one kernel multiplies, reading the weights once for eight of them
+_FEW_ROWS = 32  # that gemv_4bit multiplies by one pass over the weights; half as many of f32, by two passes
 _SCOPES = ("channel", "token", "group")
 # Functions that they call.
 CALLED = (
@@ -250,9 +250,9 @@ class QuantizeCalls:
             raise InvalidProblemError("x has shape (), must have an axis")
         arrays = (codes, absmax, absmax_codes, absmax_map, absmax_outer, absmax_offset)
         numbers: dict[str, Any] = {"block_size": block_size, "book": book}
-        if math.prod(x.shape[:-1]) <= _FEW_ROWS:
-            return self.arrays.call("gemv_4bit", x, codes, n, *arrays[1:], bias, **numbers)
         k, element = x.shape[-1], self.arrays.element(x, "x")
+        if math.prod(x.shape[:-1]) <= _FEW_ROWS // (2 if element is ElementKind.F32 else 1):
+            return self.arrays.call("gemv_4bit", x, codes, n, *arrays[1:], bias, **numbers)
 
         def weight(*coded: Any) -> Any:
             flat = self.arrays.call("dequantize_4bit", *coded, numel=n * k, **numbers, dtype=element)

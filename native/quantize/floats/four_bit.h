@@ -15,31 +15,11 @@
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
+#include "quantize/floats/block_maxima.h"
 
 namespace bk::floats {
 
 enum class FourBitLayout { kRowPairs, kColumns };
-
-// The largest magnitude of each block, in f32, or as codes of an 8-bit map, whose blocks of 256 have their own: then it
-// is map[code] * outer + offset, each operation rounded.
-struct BlockMaxima {
-    static constexpr int64_t kOuterBlock = 256;
-    const float* values;
-    const uint8_t* codes;  // null unless the maxima are quantised, as `outer` and `offset`
-    const float* map;
-    const float* outer;
-    const float* offset;
-
-    BK_HD float of(int64_t block) const {
-        if (codes == nullptr) return values[block];
-        const float product = math::product(map[codes[block]], outer[block / kOuterBlock]);
-#if BK_ON_GPU
-        return __fadd_rn(product, offset[0]);
-#else
-        return product + offset[0];
-#endif
-    }
-};
 
 struct FourBitWeights {
     FourBitLayout layout;

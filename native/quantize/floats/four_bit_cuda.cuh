@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "quantize/floats/few_rows.h"
 #include "quantize/floats/four_bit.h"
 
 namespace bk::floats {
@@ -139,6 +140,15 @@ Status four_bit_gemv(const Launch& launch, const FourBitWeights& w, int64_t vect
 
 template <FourBitLayout kLayout, class T>
 Status four_bit_product(const Launch& launch, const FourBitWeights& w, int64_t vectors, const T* y, T* out, const T* bias) {
+    const int64_t steps = w.block / 64;
+    if (w.block % 64 == 0 && (steps & (steps - 1)) == 0) {
+        FewRows p{vectors, w.n, w.k, w.codes, y, bias, out, kFloatDtype<T>};
+        p.layout = kLayout == FourBitLayout::kRowPairs ? FewRowsLayout::kRowPairs : FewRowsLayout::kColumns;
+        p.maxima = w.maxima;
+        while (int64_t{64} << p.block_shift < w.block) ++p.block_shift;
+        set_book(p, w.book);
+        if (takes_few_rows(p)) return few_rows_product(launch, p);
+    }
     constexpr int64_t kMost = 8;
     for (int64_t first = 0; first < vectors; first += kMost) {
         const int64_t count = vectors - first < kMost ? vectors - first : kMost;

@@ -7,6 +7,7 @@
 
 #include "core/codec/gguf_floats.h"
 #include "core/collectives/team.h"
+#include "quantize/floats/few_rows.h"
 #include "quantize/floats/four_bit.h"
 #include "quantize/products/mx_matmul.h"
 #include "quantize/products/tiled_product.h"
@@ -92,8 +93,26 @@ Status mx_rows(const Launch& launch, const MxProduct& p, int64_t first) {
     return run_teams(launch, p.n, p.row_bytes(), job, true);
 }
 
+// The product as few rows take it, of formats of four bits.
+inline floats::FewRows few_rows_of(const MxProduct& p) {
+    floats::FewRows few{p.m, p.n, p.k, p.weights, p.x, p.bias, p.y, p.dtype};
+    few.layout = p.layout().is_nvfp4() ? floats::FewRowsLayout::kMx16 : floats::FewRowsLayout::kMx32;
+    few.scales = p.scales;
+    few.tensor_scale = p.tensor_scale;
+    few.scale_map = p.scale_map;
+    few.unit = 1;
+    const codec::Minifloat element = codec::minifloat(p.layout().element());
+    for (uint32_t i = 0; i < codec::kBookCodes; ++i) few.values[i] = narrow<f16>(element.decode(i)).bits;
+    return few;
+}
+
 template <class T>
 Status mx_product(const Launch& launch, const MxProduct& p) {
+    constexpr int64_t kFewRows = 32;  // that one pass over the weights multiplies
+    if (p.layout().bits() == 4 && p.tile() < 0 && (p.m <= kFewRows || !uses_tiles(p))) {
+        const floats::FewRows few = few_rows_of(p);
+        if (takes_few_rows(few)) return few_rows_product(launch, few);
+    }
     if (uses_tiles(p)) {
         const WeightRows weights{kFirstMxWeights + static_cast<int32_t>(p.format_of_codes),
                                  p.weights,

@@ -231,6 +231,10 @@ def block_cases():
         "eight": lambda d: gemv_4bit(d, 8, 16, 256, 64), "many": lambda d: gemv_4bit(d, 19, 12, 160, 32),
         "no_bias": lambda d: gemv_4bit(d, 1, 33, 512, 64, bias=False), "no_k": lambda d: gemv_4bit(d, 2, 3, 0, 4),
         "special": lambda d: gemv_4bit(d, 3, 7, 64, 32, kind="special"),
+        "few": lambda d: gemv_4bit(d, 3, 35, 320, 64), "few_fp4": lambda d: gemv_4bit(d, 9, 20, 192, 128, 1),
+        "few_nested": lambda d: gemv_4bit(d, 1, 50, 1088, 64, 0, True),
+        "few_and_one": lambda d: gemv_4bit(d, 33, 17, 192, 256),
+        "few_special": lambda d: gemv_4bit(d, 2, 9, 128, 64, kind="special"),
         "large": lambda d: gemv_4bit(d, 4, 130, 1024, 64),
     }  # fmt: skip
     yield Case(

@@ -78,6 +78,9 @@ def case():
         "decoded_rows": lambda d: product(d, 131, 136, 96, NVFP4, scale=0.25, bias=False, backend=DECODED),
         "decoded_nan": lambda d: product(d, 9, 40, 96, 0, kind="nan", backend=DECODED),
         "invariant_rows": lambda d: product(d, 40, 18, 96, 3, backend=5),
+        **{f"few{m}": lambda d, m=m: product(d, m, 35, 320, NVFP4 * (m % 2), layout=m // 8 % 2) for m in (1, 8, 9, 33)},
+        "few_invariant": lambda d: product(d, 40, 18, 192, 0, backend=5),
+        "few_nan": lambda d: product(d, 9, 40, 128, 0, kind="nan"),
         **{f"tile{b}": lambda d, b=b: product(d, 70, 67, 224, 0, backend=b) for b in TILES},
     }  # fmt: skip
     for form in range(len(low_floats.MX)):

@@ -48,7 +48,8 @@ def dequantized(p):
 
 SHAPES = {
     "plain": (6, 12, 4), "one": (2, 1, 1), "odd_blocks": (4, 35, 5), "rows": (130, 24, 24), "blocks_of_3": (2, 33, 3),
-    "aligned": (4, 256, 64), "tiles": (2, 9000, 100), "whole_row": (6, 77, 77),
+    "aligned": (4, 256, 64), "few": (50, 320, 64), "few_long": (34, 1152, 128),
+    "tiles": (2, 9000, 100), "whole_row": (6, 77, 77),
 }  # fmt: skip
 
 
