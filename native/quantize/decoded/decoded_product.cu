@@ -16,12 +16,11 @@ Matmul<T> gemm_of(const DecodedProduct& p, const T* x, const T* weights, const T
     return {p.m, p.n, p.k, 1, x, weights, {p.k, 1, 0}, {1, p.k, 0}, epilogue};
 }
 
-// Estimates in microseconds on an H200. Dequantisation moves 2 TB/s, a small GEMM 3, cuBLASLt's large 16-bit GEMMs compute 600
-// TFLOP/s and f32 ones 45, a block of this library's wgmma tiles takes 0.46 us and one of mma.sync tiles twice that for 64 K
-// elements, and the two launches 10 us more than one. 4096 x 14336 weights in q4_K are decoded for more than 64 rows of bf16,
-// where three passes over the codes take 160 us and decoding and GEMM 125.
-constexpr double kDecodedBytesPerUs = 2.0e6, kBytesPerUs = 3.0e6, kFlopsPerUs = 6.0e8, kF32FlopsPerUs = 4.5e7, kTileUs = 0.46,
-                 kLaunchUs = 10;
+// Microseconds on an H200. Dequantisation and small GEMMs move 3 TB/s, cuBLASLt's large 16-bit GEMMs compute 600 TFLOP/s and
+// f32 ones 45, a block of this library's wgmma tiles takes 0.46 us and one of mma.sync tiles twice that for 64 K elements, and
+// the two launches 5 us more than one. 4096 x 14336 weights in q4_K are decoded for more than 32 rows of bf16, where two passes
+// over the codes take 113 us, and decoding and GEMM 91.
+constexpr double kBytesPerUs = 3.0e6, kFlopsPerUs = 6.0e8, kF32FlopsPerUs = 4.5e7, kTileUs = 0.46, kLaunchUs = 5;
 
 double coded_us(const DecodedProduct& p) {
     const int64_t passes = ceil_div(p.m, p.passes.rows), full = passes - 1, last = p.m - full * p.passes.rows;
@@ -34,7 +33,7 @@ double coded_us(const DecodedProduct& p) {
 template <class T>
 double decoded_us(const DecodedProduct& p) {
     const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k), size = sizeof(T);
-    const double decode = (static_cast<double>(p.code_bytes) + size * n * k) / kDecodedBytesPerUs,
+    const double decode = (static_cast<double>(p.code_bytes) + size * n * k) / kBytesPerUs,
                  least = size * (n * k + m * k + m * n) / kBytesPerUs;
     double multiply = 2 * m * n * k / (std::is_same_v<T, float> ? kF32FlopsPerUs : kFlopsPerUs);
     if (!has_library()) {
