@@ -83,31 +83,6 @@ Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...
     return launch_pack(launch, grid, kernel, Pack<P...>{{{static_cast<P>(arguments)}...}}, std::index_sequence_for<P...>{});
 }
 
-// How many clusters of this grid's size the device runs at once; 0 if it runs none.
-template <class... P>
-int active_clusters(const Grid& grid, void (*kernel)(P...)) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid.blocks;
-    config.blockDim = grid.threads;
-    config.dynamicSmemBytes = grid.shared;
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = grid.cluster;
-    attribute.val.clusterDim.y = 1;
-    attribute.val.clusterDim.z = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    const void* const function = reinterpret_cast<const void*>(kernel);
-    const bool clean = no_pending_error();
-    int clusters = 0;
-    cudaError_t error =
-        cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));
-    if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, function, &config);
-    if (error == cudaSuccess) return clusters;
-    if (clean) cudaGetLastError();
-    return 0;
-}
-
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
     const bool clean = no_pending_error();
     return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");

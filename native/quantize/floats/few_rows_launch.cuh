@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/abi/active_clusters.h"
 #include "core/abi/launch.h"
 #include "core/intrinsics/cluster.cuh"
 #include "core/types/vec.h"
