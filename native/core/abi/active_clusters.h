@@ -6,7 +6,7 @@
 
 namespace bk {
 
-// How many clusters of this grid's size the device runs at once; 0 if it runs none.
+// Clusters of this grid's size that the device runs at once; 0 if it runs none.
 template <class... P>
 int active_clusters(const Grid& grid, void (*kernel)(P...)) {
     cudaLaunchConfig_t config{};

@@ -16,7 +16,7 @@ namespace bk {
 
 constexpr int kDigits = 4;
 
-// Where the digits of rows of x are in shared memory, a column of bytes each, and behind them the sums of groups of elements.
+// Shared memory of the digits of rows of x, a column of bytes each, with the sums of groups of elements behind them.
 struct DigitColumns {
     static constexpr int kMostRows = 8;
     int rows, k;

@@ -22,7 +22,7 @@ namespace bk {
 constexpr int kDigitWarps = 16, kStaticBytesOfDigits = 1024;
 constexpr int kMostBatch = 16;  // tiles of one row of x
 
-// How a launch divides its shared memory: the rings of the warps, the digits of x, and the partial sums of a batch.
+// Shared memory of a launch: the rings of the warps, the digits of x, and the partial sums of a batch.
 struct DigitShape {
     int warps, stages, ring_bytes;
     DigitColumns x;
@@ -32,7 +32,7 @@ struct DigitShape {
     int bytes() const { return ring_bytes + x.bytes + batch * sums_of_tile() * static_cast<int>(sizeof(float)); }
 };
 
-// The place of a warp among the slices of the block's tiles: those of a batch are numbered through, and warp w has w, w + warps
+// Position of a warp among the slices of the block's tiles: those of a batch are numbered through, and warp w has w, w + warps
 // and so on.
 struct SliceWalk {
     int64_t tile = 0;                   // the first of the batch
@@ -255,7 +255,7 @@ BK_DEVICE void add_slice(DigitSums<kColumnBlocks>& sums, const uint8_t* const (&
     }
 }
 
-// Element j of the product of a row of x that is not finite: its terms one after another.
+// Element j of the product of a row of x that is not finite: its products one after another.
 template <class Format>
 BK_DEVICE_COLD float plain_dot(const BlockProduct& p, int64_t row, int64_t j) {
     const uint8_t* const weights = p.weights + j * (p.k / Format::kBlock * Format::kBytes);
