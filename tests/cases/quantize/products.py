@@ -175,11 +175,18 @@ def quantized_case(m):
 # --- matrices ---------------------------------------------------------------------------------------------------------
 
 
+def uneven(draw, m, columns):
+    """Rows with a NaN, with one value far above the others, of zeros, and of ordinary values."""
+    x = draw.floats((m, columns)).values.copy()
+    x[::4, columns // 2], x[1::4, -1], x[2::4] = np.nan, 1024, 0
+    return draw.array(x)
+
+
 def matrices(draw, name, m, rows, blocks, *, kind="normal", bias=True, backend=0):
     chosen = FORMATS[name]
     columns = blocks * chosen.values
     arrays = {
-        "x": draw.floats((m, columns)),
+        "x": uneven(draw, m, columns) if kind == "uneven" else draw.floats((m, columns)),
         "w": draw.array(weights_of(draw, chosen, rows, blocks, kind), "u8"),
         "bias": draw.floats((rows,)),
         "y": draw.output((m, rows)),
@@ -222,6 +229,10 @@ def matrix_case():
             "tile_no_columns": lambda d: matrices(d, "q4_0", 3, 7, 0, backend=6),
             "zero": lambda d: matrices(d, "q5_1", 9, 7, 3, kind="zero"),
             "nan": lambda d: matrices(d, "q4_0", 9, 7, 3, kind="nan"),
+            "uneven": lambda d: matrices(d, "q4_K", 8, 35, 5, kind="uneven"),
+            "uneven_two": lambda d: matrices(d, "q6_K", 2, 35, 3, kind="uneven"),
+            "uneven_many": lambda d: matrices(d, "q4_1", 43, 35, 9, kind="uneven"),
+            "batches": lambda d: matrices(d, "q8_0", 7, 700, 5),
             "no_columns": lambda d: matrices(d, "q4_0", 3, 7, 0),
             "large": lambda d: matrices(d, "q4_K", 70, 130, 3),
         },

@@ -68,11 +68,6 @@ constexpr unsigned kDefaultSharedBytes = 48 << 10;
 inline int64_t max_shared_bytes(int) { return 49152; }  // small, so that small problems exceed it
 inline bool has_shared(int64_t bytes) { return bytes <= int64_t{fibers::kMaxShared}; }
 
-template <class... P>
-int active_clusters(const Grid& grid, void (*)(P...)) {
-    return static_cast<int>(device_sms() / grid.cluster);
-}
-
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
     return submitted(device::submit(launch.stream, [=] { memset(destination, value, bytes); }), "cudaMemsetAsync");
 }
