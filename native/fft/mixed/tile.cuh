@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over a tile of shared memory, of lengths that are not powers of two (fft/mixed_pass.cuh).
+// Passes over a tile of shared memory, of lengths that are not powers of two (fft/mixed/pass.cuh).
 //
 // A pass is Stockham's, from one copy of the tile to the other: butterfly q of radix r reads the values q + t n / r and writes
 // (q - j) r + j + t m, where m is the product of the radices before and j = q mod m. Radices up to 16 are butterflies in
@@ -10,7 +10,7 @@
 
 #include "core/math/fastdiv.h"
 #include "fft/butterflies.h"
-#include "fft/mixed_plan.h"
+#include "fft/mixed/plan.h"
 #include "fft/pass_values.cuh"
 #include "fft/power_pass.cuh"
 #include "fft/problem.h"
@@ -45,15 +45,44 @@ struct MixedPass : MixedTile {
     int64_t tile_bytes() const { return bytes(sizeof(FftWord<R>), is_near_in && is_near_out ? 0 : sizeof(LaneOffset)); }
 };
 
-// A position of a tile's lane.
-struct MixedItem {
-    int lane, e;
+// A walk over the positions of all lanes of a tile, of which either run fastest. Numbers of the walk are read once.
+struct MixedWalk {
+    FastDiv<uint32_t> by;
+    int count, used;
+    bool lanes_first;
 
-    static BK_DEVICE MixedItem of(const FastDiv<uint32_t>& values, const FastDiv<uint32_t>& lanes, bool lanes_first, int i) {
-        const auto at = (lanes_first ? lanes : values)(static_cast<uint32_t>(i));
-        const int quotient = static_cast<int>(at.quotient), remainder = static_cast<int>(at.remainder);
-        return lanes_first ? MixedItem{remainder, quotient} : MixedItem{quotient, remainder};
+    template <class R>
+    static BK_DEVICE MixedWalk of(const MixedPass<R>& of, const FastDiv<uint32_t>& values, bool lanes_first, int used) {
+        lanes_first = lanes_first && used > 0;  // a number of this tile, lest others stay in registers from tile to tile
+        return {lanes_first ? of.of_tile : values, (lanes_first ? of.lanes : used) * static_cast<int>(values.divisor()),
+                lanes_first ? used : INT32_MAX, lanes_first};
     }
+};
+
+// A place of a walk: quotient and remainder are a lane and a position, or the other way round.
+struct MixedPlace {
+    int quotient, remainder;
+    bool lanes_first, is_used;
+
+    static BK_DEVICE MixedPlace of(const MixedWalk& walk, int i) {
+        const auto at = walk.by(static_cast<uint32_t>(i));
+        const int remainder = static_cast<int>(at.remainder);
+        return {static_cast<int>(at.quotient), remainder, walk.lanes_first, i < walk.count && remainder < walk.used};
+    }
+    BK_DEVICE int lane() const { return lanes_first ? remainder : quotient; }
+    BK_DEVICE int value() const { return lanes_first ? quotient : remainder; }
+};
+
+// A linear function of lane and value.
+struct MixedSteps {
+    int by_lane, by_value;
+    int by_quotient, by_remainder;
+
+    static BK_DEVICE MixedSteps of(int by_lane, int by_value, bool lanes_first) {
+        return {by_lane, by_value, lanes_first ? by_value : by_lane, lanes_first ? by_lane : by_value};
+    }
+    BK_DEVICE int operator()(const MixedPlace& at) const { return at.quotient * by_quotient + at.remainder * by_remainder; }
+    BK_DEVICE int operator()(int lane, int value) const { return lane * by_lane + value * by_value; }
 };
 
 template <class R>
@@ -176,7 +205,7 @@ BK_DEVICE void mixed_sums(const FftWord<R>* const (&from)[2], int step, int r, i
     const int half = r / 2;
     const unsigned advance = kWord * static_cast<unsigned>(m), period = advance * static_cast<unsigned>(r);
     int low = 0, high = r * step;
-#pragma unroll 2
+#pragma unroll 1
     for (int t = 1; t <= half; ++t) {
         low += step;
         high -= step;
@@ -261,13 +290,14 @@ BK_DEVICE void mixed_definition(const MixedPass<R>& of, int p, int m, int used, 
     }
 }
 
-// Transforms the lanes of a tile. Each pass exchanges the two copies, so that `tile` has the results.
+// Transforms the lanes of a tile, whose copy begins at `copy`. Each pass exchanges the copies: the results' is returned.
 template <class R>
-BK_DEVICE void mixed_transform(const MixedPass<R>& of, int used, FftWord<R>*& tile, FftWord<R>*& other,
-                               const FftWord<R>* words) {
+BK_DEVICE int mixed_transform(const MixedPass<R>& of, int used, FftWord<R>* tiles, int copy, const FftWord<R>* words) {
     int m = 1;
     for (int p = 0; p < of.radices.count; m *= of.radices.radix[p++]) {
         const FftWord<R>* table = words + of.table[p];
+        const int next = of.lanes * of.pitch - copy;
+        FftWord<R>*const tile = tiles + copy, *const other = tiles + next;
         __syncthreads();
         switch (of.radices.radix[p]) {
             case 2: mixed_even<2>(of, p, m, used, tile, other, table); break;
@@ -285,11 +315,10 @@ BK_DEVICE void mixed_transform(const MixedPass<R>& of, int used, FftWord<R>*& ti
             case 16: mixed_even<16>(of, p, m, used, tile, other, table); break;
             default: mixed_definition(of, p, m, used, tile, other, table); break;
         }
-        FftWord<R>* const results = other;
-        other = tile;
-        tile = results;
+        copy = next;
     }
     __syncthreads();
+    return copy;
 }
 
 // Roots of all passes, chirps exp(-i pi e^2 / N), and roots of pairs.

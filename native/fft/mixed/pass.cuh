@@ -11,9 +11,9 @@
 
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
-#include "fft/mixed_plan.h"
-#include "fft/mixed_tile.cuh"
-#include "fft/mixed_values.cuh"
+#include "fft/mixed/plan.h"
+#include "fft/mixed/tile.cuh"
+#include "fft/mixed/values.cuh"
 #include "fft/pass_values.cuh"
 #include "fft/problem.h"
 
@@ -26,54 +26,51 @@ __global__ void __launch_bounds__(2 * kMixedThreads<R>) fft_mixed_kernel(MixedPa
     BK_LAUNCH_SHARED(uint4, shared);
     auto* offsets = reinterpret_cast<LaneOffset*>(shared);
     const bool has_offsets = !of.is_near_in || !of.is_near_out;
-    auto* tile = reinterpret_cast<FftWord<R>*>(offsets + (has_offsets ? of.lanes : 0));
-    FftWord<R>* other = tile + of.lanes * of.pitch;
-    FftWord<R>* const words = other + of.lanes * of.pitch;
-    FftWord<R>* const spectrum = words + of.spectrum;
-    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    auto* const tiles = reinterpret_cast<FftWord<R>*>(offsets + (has_offsets ? of.lanes : 0));
+    FftWord<R>* const words = tiles + 2 * of.lanes * of.pitch;
     mixed_tables(of, words);
     // A convolution transforms its filter at first, and each tile twice.
     enum : int { kFilter, kForward, kBack };
     int stage = of.is_chirped ? kFilter : kForward, used = 1;
+    int copy = 0;  // where that of both with the tile's values begins
     for (uint32_t t = blockIdx.x; t < of.tiles;) {
-        const int64_t first = int64_t{t} * of.lanes;
         if (stage == kBack) {
 #pragma unroll 1
             for (int lane = 0; lane < used; ++lane)
 #pragma unroll 1
-                for (int e = thread; e < of.n; e += threads) {
-                    FftWord<R>& at = tile[lane * of.pitch + e];
-                    const FftValue<R> product = mixed_product<R>(at, spectrum[e]);
+                for (int e = static_cast<int>(threadIdx.x); e < of.n; e += static_cast<int>(blockDim.x)) {
+                    FftWord<R>& at = tiles[copy + lane * of.pitch + e];
+                    const FftValue<R> product = mixed_product<R>(at, words[of.spectrum + e]);
                     at = {product.im, product.re};
                 }
         } else if (stage == kFilter) {
             __syncthreads();
-            mixed_filter(of, tile, words);
+            mixed_filter(of, tiles + copy, words);
         } else {
+            const int64_t first = int64_t{t} * of.lanes;
             used = static_cast<int>(of.total - first < of.lanes ? of.total - first : of.lanes);
+            __syncthreads();
             if (has_offsets) {
-                __syncthreads();
 #pragma unroll 1
-                for (int lane = thread; lane < used; lane += threads) offsets[lane] = mixed_offset(of, first + lane);
+                for (int lane = static_cast<int>(threadIdx.x); lane < used; lane += static_cast<int>(blockDim.x))
+                    offsets[lane] = mixed_offset(of, first + lane);
+                __syncthreads();
             }
-            if (has_offsets || of.is_chirped) __syncthreads();
-            mixed_load(of, first, used, offsets, x, tile, words);
+            mixed_load(of, t, used, offsets, x, tiles + copy, words);
         }
-        mixed_transform(of, used, tile, other, words);
+        copy = mixed_transform(of, used, tiles, copy, words);
         if (stage == kFilter) {
             const R scale = R(1) / static_cast<R>(of.n);  // here, so that finite products do not overflow
 #pragma unroll 1
-            for (int e = thread; e < of.n; e += threads) spectrum[e] = {tile[e].re * scale, tile[e].im * scale};
+            for (int e = static_cast<int>(threadIdx.x); e < of.n; e += static_cast<int>(blockDim.x))
+                words[of.spectrum + e] = {tiles[copy + e].re * scale, tiles[copy + e].im * scale};
             stage = kForward;
         } else if (of.is_chirped && stage == kForward) {
             stage = kBack;
         } else {
-            mixed_store(of, first, used, offsets, tile, words, y);
+            mixed_store(of, t, used, offsets, tiles + copy, words, y);
             stage = kForward;
             t += gridDim.x;
-            FftWord<R>* const read = tile;  // by threads that still store, unlike the other copy
-            tile = other;
-            other = read;
         }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of a GPU's passes of lengths that are not powers of two (fft/mixed_pass.cuh).
+// Plans of a GPU's passes of lengths that are not powers of two (fft/mixed/pass.cuh).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ constexpr int kMixedPasses = 14;
 constexpr int kMixedLeastPrime = 17, kMixedMostPrime = 257;  // of radices that are transformed from their definition
 
 // Radices of n in the order of the passes over a tile: prime ones from kMixedLeastPrime on, then those with the fewest twos,
-// since values that lie an odd distance apart are in different banks.
+// since values that lie an odd distance apart are in different banks. The largest of odd ones is the first, which leaves
+// the shortest halves of Hermitian blocks.
 struct MixedRadices {
     int count = 0;
     int16_t radix[kMixedPasses] = {};
@@ -36,6 +37,7 @@ struct MixedRadices {
         f.add_small(exponent[0], exponent[1], exponent[2]);
         std::sort(f.radix + first, f.radix + f.count,
                   [](int a, int b) { return twos(a) != twos(b) ? twos(a) < twos(b) : a < b; });
+        if (exponent[0] == 0 && f.count > first) std::rotate(f.radix + first, f.radix + f.count - 1, f.radix + f.count);
         return f;
     }
     BK_HD bool is_definition(int p) const { return radix[p] >= kMixedLeastPrime; }
