@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms on a GPU: passes of powers of two (fft/power_pass.cuh) and of other lengths (fft/mixed_pass.cuh), and
+// Fourier transforms on a GPU: passes of powers of two (fft/power_pass.cuh) and of other lengths (fft/mixed/pass.cuh), and
 // transforms that passes cannot do.
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "core/math/fastdiv.h"
 #include "fft/butterflies.h"
 #include "fft/core.h"
-#include "fft/mixed_pass.cuh"
+#include "fft/mixed/pass.cuh"
 #include "fft/pass_values.cuh"
 #include "fft/power_pass.cuh"
 #include "fft/power_rows.cuh"

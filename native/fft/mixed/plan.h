@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of a GPU's passes of lengths that are not powers of two (fft/mixed_pass.cuh).
+// Plans of a GPU's passes of lengths that are not powers of two (fft/mixed/pass.cuh).
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,8 @@ constexpr int kMixedPasses = 14;
 constexpr int kMixedLeastPrime = 17, kMixedMostPrime = 257;  // of radices that are transformed from their definition
 
 // Radices of n in the order of the passes over a tile: prime ones from kMixedLeastPrime on, then those with the fewest twos,
-// since values that lie an odd distance apart are in different banks.
+// since values that lie an odd distance apart are in different banks. The largest of odd ones is the first, which leaves
+// the shortest halves of Hermitian blocks.
 struct MixedRadices {
     int count = 0;
     int16_t radix[kMixedPasses] = {};
@@ -36,6 +37,7 @@ struct MixedRadices {
         f.add_small(exponent[0], exponent[1], exponent[2]);
         std::sort(f.radix + first, f.radix + f.count,
                   [](int a, int b) { return twos(a) != twos(b) ? twos(a) < twos(b) : a < b; });
+        if (exponent[0] == 0 && f.count > first) std::rotate(f.radix + first, f.radix + f.count - 1, f.radix + f.count);
         return f;
     }
     BK_HD bool is_definition(int p) const { return radix[p] >= kMixedLeastPrime; }
@@ -91,14 +93,17 @@ struct MixedTile {
     int n = 1;                // values of a transform
     int length = 1;           // of a fiber: n, or less where the transform is a convolution
     bool is_chirped = false;  // a convolution, Bluestein's
+    bool is_half = false;     // real values, of an odd length: halves of Hermitian blocks
     int lanes = 1, pitch = 1;
     MixedRadices radices;
+    int block[kMixedPasses] = {};  // butterflies of a block of a pass: m, or the half of them
     int table[kMixedPasses] = {};  // where the roots of a pass begin, in words behind both tiles
     int spectrum = 0, chirps = 0, pair_roots = 0, words = 0;
 
     // Whether the length has such a tile, whatever its size.
-    static MixedTile of(int64_t n, bool packs) {
+    static MixedTile of(int64_t n, bool packs, bool is_half = false) {
         MixedTile tile;
+        tile.is_half = is_half;
         tile.length = tile.n = static_cast<int>(n);
         tile.radices = MixedRadices::of(n);
         if (tile.radices.count < 0) {
@@ -106,13 +111,15 @@ struct MixedTile {
             tile.n = static_cast<int>(odd_smooth_length(2 * n - 1));
             tile.radices = MixedRadices::of(tile.n);
         }
-        tile.pitch = tile.n | 1;
-        int at = 0, m = 1;
+        int at = 0, m = 1, words = is_half ? (tile.n + 1) / 2 : tile.n;
         for (int p = 0; p < tile.radices.count; m *= tile.radices.radix[p++]) {
             tile.table[p] = at;
             const int r = tile.radices.radix[p];
-            at += tile.radices.is_definition(p) ? m * r : p == 0 ? 0 : m * roots_of(r);
+            tile.block[p] = is_half ? (m + 1) / 2 : m;
+            at += tile.radices.is_definition(p) ? m * r : p == 0 ? 0 : tile.block[p] * roots_of(r);
+            if (is_half) words = std::max(words, tile.n / (m * r) * ((m * r + 1) / 2));
         }
+        tile.pitch = words | 1;
         tile.spectrum = at;
         at += tile.is_chirped ? tile.n : 0;
         tile.chirps = at;
@@ -122,6 +129,8 @@ struct MixedTile {
         tile.words = at;
         return tile;
     }
+    // Butterflies of a lane in pass p, the product of whose radices before is m.
+    int butterflies(int p, int m) const { return n / (m * radices.radix[p]) * block[p]; }
     // Roots that a pass of radix r reads, of t = 1, 2, 4 ... below r.
     BK_HD static int roots_of(int r) { return r > 8 ? 4 : r > 4 ? 3 : r > 2 ? 2 : 1; }
     int64_t bytes(int word, int lane) const { return (int64_t{2} * lanes * pitch + words) * word + int64_t{lanes} * lane; }
