@@ -73,15 +73,21 @@ struct WindowCells {
         const uint32_t all = static_cast<uint32_t>(n), by = static_cast<uint32_t>(step);
         const int64_t apart = step * stride;
         int64_t offset = first * stride;
-        for (uint32_t t = static_cast<uint32_t>(first); t < all; t += kAhead * by, offset += kAhead * apart) {
-            decltype(read(int64_t{})) value[kAhead];
+        uint32_t t = static_cast<uint32_t>(first);
+        decltype(read(int64_t{})) value[kAhead];
+        for (; t + (kAhead - 1) * by < all; t += kAhead * by, offset += kAhead * apart) {
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i)
-                if (t + i * by < all) value[i] = read(offset + i * apart);
+            for (int i = 0; i < kAhead; ++i) value[i] = read(offset + i * apart);
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i)
-                if (t + i * by < all) add(value[i], static_cast<int32_t>(t + i * by));
+            for (int i = 0; i < kAhead; ++i) add(value[i], static_cast<int32_t>(t + i * by));
         }
+        if (t >= all) return;
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i)
+            if (t + i * by < all) value[i] = read(offset + i * apart);
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i)
+            if (t + i * by < all) add(value[i], static_cast<int32_t>(t + i * by));
     }
 };
 
@@ -147,10 +153,11 @@ struct ColumnTeam {
     unsigned cluster = 1;  // blocks that share it
 
     static ColumnTeam of(const Problem& p) {
-        constexpr int64_t kCellsOfQuarter = 128, kCellsOfWarp = 512, kFarCells = 16384, kCellsOfThread = 64;
+        constexpr int64_t kCellsOfPair = 64, kCellsOfQuad = 128, kCellsOfWarp = 512, kFarCells = 16384, kCellsOfThread = 64;
         const int64_t cells = p.window_cells();
         if (cells <= kCellsAlone) return {};
-        if (cells <= kCellsOfQuarter) return {2, 3, 1};  // 8 threads read 128 bytes
+        if (cells <= kCellsOfPair) return {1, 4, 1};
+        if (cells <= kCellsOfQuad) return {2, 3, 1};  // 8 threads read 128 bytes
         if (cells <= kCellsOfWarp) return {3, 2, 1};
         ColumnTeam team = cells < kFarCells ? ColumnTeam{5, 3, 1} : ColumnTeam{6, 2, 1};
         while (team.cluster < most_cluster_blocks() && (kCellsOfThread << team.threads_log) * team.cluster < cells)
@@ -162,7 +169,7 @@ struct ColumnTeam {
 };
 
 template <class Op, class T, int V, bool kWhole>
-__global__ void __launch_bounds__(kPoolThreads, kWhole ? 3 : 1)
+__global__ void __launch_bounds__(kPoolThreads, kWhole && !Op::kHasPosition ? 3 : 2)
     reduce_columns_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, ColumnTeam team, Op op,
                           const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
@@ -171,22 +178,24 @@ __global__ void __launch_bounds__(kPoolThreads, kWhole ? 3 : 1)
     if (team.cluster > 1) open_cluster(partial, sizeof(partial));
     const int thread = static_cast<int>(threadIdx.x), threads = 1 << team.threads_log, inner = 1 << team.inner_log;
     const int outer = thread >> team.inner_log, rank = outer & (threads - 1), own_inner = thread & (inner - 1);
-    const int own = (outer >> team.threads_log << team.inner_log) + own_inner;
+    int own = (outer >> team.threads_log << team.inner_log) + own_inner;
     const int block = team.cluster > 1 ? rank_of_block() : 0;
-    const int64_t wanted = int64_t{blockIdx.x / team.cluster} * team.windows() + own;
-    const ItemAt<V, kWhole> item(grid, min(wanted, grid.items - 1));
-    Window window(p, item.at);
-    window.cells.merge();
-    const LanePointers<const T, V, kWhole> from(x, p.x, item, window.begin);
+    const int64_t first_item = int64_t{blockIdx.x / team.cluster} * team.windows();
     Lane lane[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) lane[v] = op.start();
-    window.cells.each_of<kCellsAhead>(
-        block * threads + rank, threads * static_cast<int>(team.cluster), [&](int64_t offset) { return from.read(offset); },
-        [&](const Vec<T, V>& values, int32_t t) {
+    {
+        const ItemAt<V, kWhole> item(grid, min(first_item + own, grid.items - 1));
+        Window window(p, item.at);
+        window.cells.merge();
+        const LanePointers<const T, V, kWhole> from(x, p.x, item, window.begin);
+        window.cells.each_of<kCellsAhead>(
+            block * threads + rank, threads * static_cast<int>(team.cluster), [&](int64_t offset) { return from.read(offset); },
+            [&](const Vec<T, V>& values, int32_t t) {
 #pragma unroll
-            for (int v = 0; v < V; ++v) op.add(lane[v], widen_lane(values, v), t);
-        });
+                for (int v = 0; v < V; ++v) op.add(lane[v], widen_lane(values, v), t);
+            });
+    }
     for (int distance = inner; distance < 32 && distance < threads * inner; distance *= 2)
 #pragma unroll
         for (int v = 0; v < V; ++v) op.combine(lane[v], shuffle_xor(lane[v], distance));
@@ -213,7 +222,12 @@ __global__ void __launch_bounds__(kPoolThreads, kWhole ? 3 : 1)
         __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
     }
-    if (block == 0 && rank == 0 && wanted < grid.items) store_windows(p, op, window, item, lane, from, y, indices);
+    if (block > 0 || rank > 0 || first_item + own >= grid.items) return;
+    // The item is computed again: stored, it would take registers while loads are in flight.
+    asm volatile("" : "+r"(own));
+    const ItemAt<V, kWhole> item(grid, first_item + own);
+    const Window window(p, item.at);
+    store_windows(p, op, window, item, lane, LanePointers<const T, V, kWhole>(x, p.x, item, window.begin), y, indices);
 }
 
 template <bool kWhole, class Op, class T>
@@ -267,7 +281,7 @@ struct RunTeam {
 static_assert(kPoolThreads == 1 << 8, "RunTeam's largest team is a block");
 
 template <class Op, class T>
-__global__ void __launch_bounds__(kPoolThreads)
+__global__ void __launch_bounds__(kPoolThreads, 4)
     reduce_runs_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, RunTeam team, Op op,
                        const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
@@ -284,9 +298,9 @@ __global__ void __launch_bounds__(kPoolThreads)
     const int first = block * threads + rank, step = threads * static_cast<int>(team.cluster);
     if (team.width > 1 && window.cells.rows() == 1) {
         with_width<kVectorLanes<T>>(team.width, [&](auto chosen) {
-            constexpr int W = decltype(chosen)::value;
+            constexpr int W = decltype(chosen)::value, kAhead = W * sizeof(T) >= kVectorBytes ? kCellsAhead / 2 : kCellsAhead;
             if constexpr (W > 1)
-                WindowCells::each_of_run<kCellsAhead>(
+                WindowCells::each_of_run<kAhead>(
                     window.cells.count[2] / W, W, first, step, [&](int64_t offset) { return bk::load<W>(from.of + offset); },
                     [&](const Vec<T, W>& values, int32_t t) {
 #pragma unroll

@@ -28,6 +28,7 @@ SIZES = {
     "channels_last_whole": ((2, 16, 9, 8), (1, 1), LAST, LAST),
     "channels_last_few": ((2, 3, 9, 11), (2, 3), LAST, LAST),
     "channels_last_odd_whole": ((2, 19, 9, 12), (1, 1), LAST, LAST),
+    "channels_last_seven": ((3, 24, 7, 7), (1, 1), LAST, LAST),
     "channels_last_rows": ((2, 24, 27, 30), (2, 2), LAST, LAST),
     "channels_last_farthest": ((1, 8, 130, 128), (1, 1), LAST, LAST),
     "channels_last_far": ((1, 12, 66, 65), (1, 1), LAST, LAST),
