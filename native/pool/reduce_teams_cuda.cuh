@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Forward pooling of large windows on GPUs: a power of two of threads, and of the blocks of a cluster (sm_90), share a window
 // and combine in a fixed order. Their number depends on the window's extents and the layout alone, not on other windows.
-// reduce_columns: lanes are channels, and the threads of a window are a column of the block. reduce_runs: lanes are cells;
+// reduce_columns: lanes are channels, and the threads of a window are a stride apart. reduce_runs: lanes are cells;
 // windows that are one run of memory, as whole planes are, are read in vectors.
 #pragma once
 
@@ -73,15 +73,21 @@ struct WindowCells {
         const uint32_t all = static_cast<uint32_t>(n), by = static_cast<uint32_t>(step);
         const int64_t apart = step * stride;
         int64_t offset = first * stride;
-        for (uint32_t t = static_cast<uint32_t>(first); t < all; t += kAhead * by, offset += kAhead * apart) {
-            decltype(read(int64_t{})) value[kAhead];
+        uint32_t t = static_cast<uint32_t>(first);
+        decltype(read(int64_t{})) value[kAhead];
+        for (; t + (kAhead - 1) * by < all; t += kAhead * by, offset += kAhead * apart) {
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i)
-                if (t + i * by < all) value[i] = read(offset + i * apart);
+            for (int i = 0; i < kAhead; ++i) value[i] = read(offset + i * apart);
 #pragma unroll
-            for (int i = 0; i < kAhead; ++i)
-                if (t + i * by < all) add(value[i], static_cast<int32_t>(t + i * by));
+            for (int i = 0; i < kAhead; ++i) add(value[i], static_cast<int32_t>(t + i * by));
         }
+        if (t >= all) return;
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i)
+            if (t + i * by < all) value[i] = read(offset + i * apart);
+#pragma unroll
+        for (int i = 0; i < kAhead; ++i)
+            if (t + i * by < all) add(value[i], static_cast<int32_t>(t + i * by));
     }
 };
 
@@ -140,92 +146,101 @@ BK_DEVICE void store_windows(const Problem& p, const Op& op, const Window& windo
 
 // --- lanes are channels ---
 
+// A team is part of a warp, whose other lanes have adjacent channels, or a block, or the blocks of a cluster.
 struct ColumnTeam {
-    int threads_log = 0;   // that share a window in a block
-    int inner_log = 0;     // adjacent threads have adjacent items, this many
+    int threads_log = 0;   // that share a window in a block: those of a warp `inner` apart, or of all its warps
+    int inner_log = 5;     // adjacent threads have adjacent items, this many
     unsigned cluster = 1;  // blocks that share it
 
-    static ColumnTeam of(const Problem& p, const ItemGrid& grid) {
-        constexpr int64_t kCells = 8, kCellsOfCluster = 32;  // of a thread, at least
+    static ColumnTeam of(const Problem& p) {
+        constexpr int64_t kCellsOfPair = 64, kCellsOfQuad = 128, kCellsOfWarp = 512, kFarCells = 16384, kCellsOfThread = 64;
         const int64_t cells = p.window_cells();
-        ColumnTeam team;
-        if (cells > kCellsAlone) {
-            const int most = cells >= 4096 ? 6 : 5;
-            while (team.threads_log < most && (kCells << team.threads_log) < cells) ++team.threads_log;
-            while (team.cluster < most_cluster_blocks() && (kCellsOfCluster << team.threads_log) * team.cluster < cells)
-                team.cluster *= 2;
-        }
-        const int64_t adjacent = grid.width > 0 ? grid.by_groups.divisor : kPoolThreads;
-        while ((2 << team.inner_log) <= std::min<int64_t>(adjacent, team.windows())) ++team.inner_log;
+        if (cells <= kCellsAlone) return {};
+        if (cells <= kCellsOfPair) return {1, 4, 1};
+        if (cells <= kCellsOfQuad) return {2, 3, 1};  // 8 threads read 128 bytes
+        if (cells <= kCellsOfWarp) return {3, 2, 1};
+        ColumnTeam team = cells < kFarCells ? ColumnTeam{5, 3, 1} : ColumnTeam{6, 2, 1};
+        while (team.cluster < most_cluster_blocks() && (kCellsOfThread << team.threads_log) * team.cluster < cells)
+            team.cluster *= 2;
         return team;
     }
     BK_HD int windows() const { return kPoolThreads >> threads_log; }  // of a block
+    BK_HD bool is_block() const { return kPoolThreads == 1 << (threads_log + inner_log); }
 };
 
-template <class Op, class T, int V>
-__global__ void __launch_bounds__(kPoolThreads)
+template <class Op, class T, int V, bool kWhole>
+__global__ void __launch_bounds__(kPoolThreads, kWhole && !Op::kHasPosition ? 3 : 2)
     reduce_columns_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, ColumnTeam team, Op op,
                           const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
-    BK_LAUNCH_SHARED(uint4, pool_shared);
-    Lane* const shared = reinterpret_cast<Lane*>(pool_shared);
-    if (team.cluster > 1) open_cluster(shared, sizeof(Lane) * V * kPoolThreads);
+    constexpr int kWarps = kPoolThreads / 32, kMostInner = 8;
+    __shared__ Lane partial[V][kWarps][kMostInner];
+    if (team.cluster > 1) open_cluster(partial, sizeof(partial));
     const int thread = static_cast<int>(threadIdx.x), threads = 1 << team.threads_log, inner = 1 << team.inner_log;
-    const int outer = thread >> team.inner_log, rank = outer & (threads - 1);
-    const int own = (outer >> team.threads_log << team.inner_log) + (thread & (inner - 1));
+    const int outer = thread >> team.inner_log, rank = outer & (threads - 1), own_inner = thread & (inner - 1);
+    int own = (outer >> team.threads_log << team.inner_log) + own_inner;
     const int block = team.cluster > 1 ? rank_of_block() : 0;
-    const int64_t wanted = int64_t{blockIdx.x / team.cluster} * team.windows() + own;
-    const ItemAt<V, false> item(grid, min(wanted, grid.items - 1));
-    Window window(p, item.at);
-    window.cells.merge();
-    const LanePointers<const T, V, false> from(x, p.x, item, window.begin);
+    const int64_t first_item = int64_t{blockIdx.x / team.cluster} * team.windows();
     Lane lane[V];
 #pragma unroll
     for (int v = 0; v < V; ++v) lane[v] = op.start();
-    window.cells.each_of<kCellsAhead>(
-        block * threads + rank, threads * static_cast<int>(team.cluster), [&](int64_t offset) { return from.read(offset); },
-        [&](const Vec<T, V>& values, int32_t t) {
+    {
+        const ItemAt<V, kWhole> item(grid, min(first_item + own, grid.items - 1));
+        Window window(p, item.at);
+        window.cells.merge();
+        const LanePointers<const T, V, kWhole> from(x, p.x, item, window.begin);
+        window.cells.each_of<kCellsAhead>(
+            block * threads + rank, threads * static_cast<int>(team.cluster), [&](int64_t offset) { return from.read(offset); },
+            [&](const Vec<T, V>& values, int32_t t) {
 #pragma unroll
-            for (int v = 0; v < V; ++v) op.add(lane[v], widen_lane(values, v), t);
-        });
-    if (threads > 1) {
+                for (int v = 0; v < V; ++v) op.add(lane[v], widen_lane(values, v), t);
+            });
+    }
+    for (int distance = inner; distance < 32 && distance < threads * inner; distance *= 2)
 #pragma unroll
-        for (int v = 0; v < V; ++v) shared[v * kPoolThreads + thread] = lane[v];
-        for (int half = threads / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (rank >= half) continue;
+        for (int v = 0; v < V; ++v) op.combine(lane[v], shuffle_xor(lane[v], distance));
+    if (team.is_block()) {
+        if (thread % 32 < inner)
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-                op.combine(lane[v], shared[v * kPoolThreads + thread + (half << team.inner_log)]);
-                shared[v * kPoolThreads + thread] = lane[v];
-            }
-        }
+            for (int v = 0; v < V; ++v) partial[v][thread / 32][own_inner] = lane[v];
+        __syncthreads();
+        if (rank == 0)
+            for (int warp = 1; warp < kWarps; ++warp)
+#pragma unroll
+                for (int v = 0; v < V; ++v) op.combine(lane[v], partial[v][warp][own_inner]);
     }
     if (team.cluster > 1) {
+        if (rank == 0)
+#pragma unroll
+            for (int v = 0; v < V; ++v) partial[v][0][own_inner] = lane[v];
         __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
         if (block == 0 && rank == 0)
             for (int peer = 1; peer < static_cast<int>(team.cluster); ++peer)
 #pragma unroll
-                for (int v = 0; v < V; ++v) op.combine(lane[v], *cluster_peer(shared + v * kPoolThreads + thread, peer));
+                for (int v = 0; v < V; ++v) op.combine(lane[v], *cluster_peer(&partial[v][0][own_inner], peer));
         __syncwarp();  // barriers of clusters need whole warps
         sync_blocks();
     }
-    if (block == 0 && rank == 0 && wanted < grid.items) store_windows(p, op, window, item, lane, from, y, indices);
+    if (block > 0 || rank > 0 || first_item + own >= grid.items) return;
+    // The item is computed again: stored, it would take registers while loads are in flight.
+    asm volatile("" : "+r"(own));
+    const ItemAt<V, kWhole> item(grid, first_item + own);
+    const Window window(p, item.at);
+    store_windows(p, op, window, item, lane, LanePointers<const T, V, kWhole>(x, p.x, item, window.begin), y, indices);
 }
 
-template <class Op, class T>
+template <bool kWhole, class Op, class T>
 Status reduce_columns(const Launch& launch, const Problem& p, int width, const Op& op, const T* x, T* y, int64_t* indices) {
     constexpr int V = kVectorLanes<T>;
     const int32_t extent[] = {p.axis[0].out, p.axis[1].out, p.axis[2].out};
     const ItemGrid grid = ItemGrid::of(p, extent, V, width);
-    const ColumnTeam team = ColumnTeam::of(p, grid);
+    const ColumnTeam team = ColumnTeam::of(p);
     const int64_t blocks = ceil_div<int64_t>(grid.items, team.windows()) * team.cluster;
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld windows are too many for one launch", (long long)grid.items);
-    const unsigned bytes = team.threads_log > 0 ? static_cast<unsigned>(sizeof(typename Op::Lane)) * V * kPoolThreads : 0u;
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPoolThreads), team.cluster, bytes},
-                         reduce_columns_kernel<Op, T, V>, p, grid, team, op, x, y, indices);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPoolThreads), team.cluster},
+                         reduce_columns_kernel<Op, T, V, kWhole>, p, grid, team, op, x, y, indices);
 }
 
 // --- lanes are cells ---
@@ -248,7 +263,7 @@ struct RunTeam {
     }
     template <class T>
     static RunTeam of(const Problem& p, const T* x) {
-        constexpr int64_t kMostOfWarp = 2048, kOfThread = 16;  // loads
+        constexpr int64_t kMostOfWarp = 2048, kOfThread = 16, kOfThreadOfCluster = 64;  // loads
         RunTeam team;
         if (is_aligned(x, kVectorBytes))
             while (team.width < kVectorLanes<T> && unit_of(p) % (2 * team.width) == 0) team.width *= 2;
@@ -256,7 +271,8 @@ struct RunTeam {
         if (loads > kOfThread << team.threads_log) team.threads_log = 5;
         if (loads > kMostOfWarp) {
             team.threads_log = 8;
-            while (team.cluster < most_cluster_blocks() && kOfThread * kPoolThreads * team.cluster < loads) team.cluster *= 2;
+            while (team.cluster < most_cluster_blocks() && kOfThreadOfCluster * kPoolThreads * team.cluster < loads)
+                team.cluster *= 2;
         }
         return team;
     }
@@ -265,7 +281,7 @@ struct RunTeam {
 static_assert(kPoolThreads == 1 << 8, "RunTeam's largest team is a block");
 
 template <class Op, class T>
-__global__ void __launch_bounds__(kPoolThreads)
+__global__ void __launch_bounds__(kPoolThreads, 4)
     reduce_runs_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, RunTeam team, Op op,
                        const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;

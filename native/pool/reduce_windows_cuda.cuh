@@ -48,12 +48,13 @@ Status reduce_windows(const Launch& launch, const Problem& p, const Op& op, cons
     const int width = std::min(
         {channel_width(p, x, p.x, kLanes), channel_width(p, y, p.y, kLanes), channel_width(p, indices, p.indices, kLanes)});
     const bool is_large = p.window_cells() > kCellsAlone;
-    if (is_large)
-        return width > 0 ? reduce_columns(launch, p, width, op, x, y, indices) : reduce_runs(launch, p, op, x, y, indices);
+    if (is_large && width == 0) return reduce_runs(launch, p, op, x, y, indices);
+    if (is_large && width == kLanes) return reduce_columns<true>(launch, p, width, op, x, y, indices);
+    if (is_large) return reduce_columns<false>(launch, p, width, op, x, y, indices);
     if (width == kLanes) return launch_reduce_windows(launch, p, op, x, y, indices);
     const TileGrid tiles = tiles_of_windows<T>(p, kCellsAlone, indices != nullptr);
     if (tiles.is_possible()) return launch_reduce_tiles(launch, p, tiles, op, x, y, indices);
-    return reduce_columns(launch, width > 0 ? p : with_merged_planes(p), width, op, x, y, indices);
+    return reduce_columns<false>(launch, width > 0 ? p : with_merged_planes(p), width, op, x, y, indices);
 }
 
 }  // namespace bk::pool

@@ -56,6 +56,7 @@ struct Axis {
     BK_HD int64_t reach() const { return int64_t{kernel - 1} * dilation + 1; }
 
     BK_HD Taps taps(int32_t o) const {
+        if (is_adaptive && out == 1) return {0, in, in};
         if (is_adaptive) {
             const int32_t first = scaled(o, in, out, inverse_out), end = scaled_up(o + 1, in, out, inverse_out);
             return {first, end - first, end - first};
