@@ -171,7 +171,7 @@ struct MxDequantizeAhead {
                 int64_t at[2];
                 split.indices(i >> shift, at);
                 code[step] = job.scale_codes[job.scales.at(at[0], at[1])];
-                part[step] = stream_part(job.codes + i * bytes, bytes, job.has_aligned_codes);
+                part[step] = load_codes(i, bytes);
             }
             BK_UNROLL
             for (int step = 0; step < kAhead; ++step) {
@@ -189,11 +189,25 @@ struct MxDequantizeAhead {
     }
 
 private:
+    // Codes of part i. Six bytes lie in two words at most, which do not go beyond their block.
+    BK_HD uint64_t load_codes(int64_t i, int bytes) const {
+        const uint8_t* const from = job.codes + i * bytes;
+        if (kPart != 8 || bytes != 6 || !job.has_aligned_codes) return stream_part(from, bytes, job.has_aligned_codes);
+        const int skipped = static_cast<int>(i % 2) * 2;
+        const uint32_t* const words = reinterpret_cast<const uint32_t*>(from - skipped);
+        return (words[0] | static_cast<uint64_t>(words[1]) << 32) >> (8 * skipped);
+    }
     struct Decoder {
         codec::MxElements elements;
         codec::FloatCodec codec;
         int bits;
 
+        // The first four codes of six bits as those of e4m3 or e5m2 of values 2^-6 or 2^-12 times as large.
+        BK_HD static uint32_t widened(uint32_t codes) {
+            const uint32_t pairs = (codes & 0xfffu) | (codes & 0xfff000u) << 4;
+            const uint32_t bytes = (pairs & 0x003f003fu) | (pairs & 0x0fc00fc0u) << 2;
+            return (bytes & 0x1f1f1f1fu) | (bytes & 0x20202020u) << 2;
+        }
         BK_HD float decode_byte(uint8_t code) const {
             return codec.format == codec::FloatFormat::kE4m3 ? fp8_to_float(e4m3{code}) : fp8_to_float(e5m2{code});
         }
@@ -209,9 +223,19 @@ private:
                 BK_UNROLL
                 for (int e = 0; e < kPart; ++e) values[e] = e2m1.decode_finite(static_cast<uint32_t>(part >> (4 * e)) & 15u);
             } else {
+                const bool is_e2m3 = codec.format == codec::FloatFormat::kE2m3;
                 BK_UNROLL
-                for (int e = 0; e < kPart; ++e)
-                    values[e] = codec.floats.decode_finite(static_cast<uint32_t>(part >> (6 * e)) & 63u);
+                for (int e = 0; e < kPart; e += 4) {
+                    const uint32_t codes = widened(static_cast<uint32_t>(part >> (6 * e)));
+                    BK_UNROLL
+                    for (int i = 0; i < 4; ++i) {
+                        const uint8_t code = static_cast<uint8_t>(codes >> (8 * i));
+                        values[e + i] = is_e2m3 ? fp8_to_float(e4m3{code}) : fp8_to_float(e5m2{code});
+                    }
+                }
+                const float power = is_e2m3 ? 0x1p6f : 0x1p12f;
+                BK_UNROLL
+                for (int e = 0; e < kPart; ++e) values[e] = math::product(values[e], power);
             }
         }
     };
