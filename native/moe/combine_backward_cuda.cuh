@@ -26,7 +26,7 @@ struct RowSums {
 // Item i has token i, whose row of dout is read once for all its rows, and some rows of dy, which are 0 if they have no pair.
 template <class T, int N>
 struct CombineBackwardTokens {
-    static constexpr int kRows = 4;  // of a token, read together
+    static constexpr int kRows = 8, kGroup = 4;  // of a token, read together; summed together
     int64_t width, top_k, rows, tokens, rows_of_item;
     const T *dout, *y;
     const int32_t *order, *position;
@@ -46,34 +46,55 @@ struct CombineBackwardTokens {
 private:
     BK_HD bool is_pair_of(int64_t pair, int64_t p) const { return pair >= 0 && pair < tokens * top_k && position[pair] == p; }
 
-    // Rows of slots k to k + kRows - 1 of a token.
+    using Cell = decltype(load_lanes<N>(static_cast<const T*>(nullptr)));
+
+    // Rows of slots k to k + kRows - 1 of a token. The first columns of y are read while it is not yet known whether they are
+    // the token's.
     BK_HD void of_rows(const Team& team, int64_t token, int64_t k) const {
-        int64_t row[kRows], pair[kRows];
-        bool has[kRows];
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-            pair[i] = token * top_k + k + i;
-            row[i] = k + i < top_k ? position[pair[i]] : -1;
-            has[i] = row[i] >= 0 && row[i] < rows;
-        }
+        const int64_t own = team.rank * N, pair = token * top_k + k;
+        const bool sums = dweights != nullptr, is_inside = own < width;
+        const T* const from = dout + token * width;
+        const Cell g = is_inside ? load_lanes<N>(from + own) : Cell{};
+        int32_t row[kRows];
         float weight[kRows];
         BK_UNROLL
         for (int i = 0; i < kRows; ++i) {
-            has[i] = has[i] && order[row[i]] == pair[i];
-            weight[i] = !has[i] ? 0.0f : weights == nullptr ? 1.0f : weights[pair[i]];
+            row[i] = k + i < top_k ? position[pair + i] : -1;
+            weight[i] = weights != nullptr && k + i < top_k ? weights[pair + i] : 1.0f;
         }
+        Cell cell[kRows] = {};
+        int32_t owner[kRows];
+        BK_UNROLL
+        for (int i = 0; i < kRows; ++i) {
+            const bool exists = row[i] >= 0 && row[i] < rows;
+            owner[i] = exists ? order[row[i]] : -1;
+            if (sums && is_inside && exists) cell[i] = load_lanes<N>(y + row[i] * width + own);
+        }
+        RowSums<kRows> mine{};
+        BK_UNROLL
+        for (int i = 0; i < kRows; ++i)
+            if (owner[i] != pair + i) row[i] = -1;
+        BK_UNROLL
+        for (int i = 0; i < kRows; i += kGroup)
+            if (k + i < top_k) of_group(team, from, g, cell + i, row + i, weight + i, mine.row + i);
+        if (!sums) return;
+        const RowSums<kRows> all = team.sum(mine);
+        BK_UNROLL
+        for (int i = 0; i < kRows; ++i)
+            if (team.rank == 0 && k + i < top_k) dweights[pair + i] = row[i] >= 0 ? all.row[i] : 0.0f;
+    }
+
+    // Some rows, negative ones left out, of which the thread's first columns have been read; sums are of its columns.
+    BK_HD void of_group(const Team& team, const T* from, Cell g, Cell* cell, const int32_t* row, const float* weight,
+                        float* total) const {
         const bool sums = dweights != nullptr;
-        float sum[kRows][N] = {};
-        for (int64_t c = team.rank * N; c < width; c += team.size * N) {
+        const int64_t step = int64_t{team.size} * N;
+        float sum[kGroup][N] = {};
+        for (int64_t c = team.rank * N; c < width;) {
             const int count = lane_count<N>(width - c);
-            const auto g = load_lanes<N>(dout + token * width + c);
-            decltype(load_lanes<N>(y)) cell[kRows] = {};
             BK_UNROLL
-            for (int i = 0; i < kRows; ++i)
-                if (sums && has[i]) cell[i] = load_lanes<N>(y + row[i] * width + c);
-            BK_UNROLL
-            for (int i = 0; i < kRows; ++i) {
-                if (!has[i]) continue;
+            for (int i = 0; i < kGroup; ++i) {
+                if (row[i] < 0) continue;
                 if (sums)
                     each_lane<N>(count,
                                  [&](int v) { sum[i][v] = math::fma(widen_lane(g, v), widen_lane(cell[i], v), sum[i][v]); });
@@ -81,15 +102,15 @@ private:
                     store_lanes<N>(dy + row[i] * width + c, count,
                                    [&](int v) { return narrow<T>(weight[i] * widen_lane(g, v)); });
             }
+            c += step;
+            if (c >= width) break;
+            g = load_lanes<N>(from + c);
+            BK_UNROLL
+            for (int i = 0; i < kGroup; ++i)
+                if (sums && row[i] >= 0) cell[i] = load_lanes<N>(y + row[i] * width + c);
         }
-        if (!sums) return;
-        RowSums<kRows> mine;
         BK_UNROLL
-        for (int i = 0; i < kRows; ++i) mine.row[i] = sum_of_lanes(sum[i]);
-        const RowSums<kRows> all = team.sum(mine);
-        BK_UNROLL
-        for (int i = 0; i < kRows; ++i)
-            if (team.rank == 0 && k + i < top_k) dweights[pair[i]] = has[i] ? all.row[i] : 0.0f;
+        for (int i = 0; i < kGroup; ++i) total[i] = sum_of_lanes(sum[i]);
     }
 
     // Zeros in the item's rows without a pair; `has_one`: the thread knows one.

@@ -41,9 +41,12 @@ struct Q81Scale {
     template <bool kWide>
     BK_HD uint32_t header(float sum) const {
         if constexpr (kWide) return bit_cast<uint32_t>(scale);
-        const float one_nan = sum == sum ? sum : bit_cast<float>(0x7fc00000u);  // whatever order made it
-        return narrow<f16>(scale).bits | static_cast<uint32_t>(narrow<f16>(one_nan).bits) << 16;
+        return half_of(scale) | half_of(sum) << 16;
     }
+
+private:
+    // The bits of x as f16. NaN has those of one quiet NaN: whatever order of a sum made it, and however a GPU converts it.
+    static BK_HD uint32_t half_of(float x) { return x == x ? narrow<f16>(x).bits : 0x7e00u; }
 };
 
 template <class T, bool kWide>

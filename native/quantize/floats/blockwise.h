@@ -177,8 +177,8 @@ struct Quantize8BitBlocks {
 // where all of them are of one block, and value() that of one.
 template <class T, class Rule>
 struct DecodeJob {
-    static constexpr int kPart = kDecodedLanes<T>, kAhead = BK_CUDA ? 4 : 1;  // elements of a step, steps read together
-    static constexpr int64_t kElements = kTeamItems * 4 * kPart;              // of a team
+    static constexpr int kPart = kDecodedLanes<T>, kAhead = 4;         // elements of a step, steps read together
+    static constexpr int64_t kElements = kTeamItems * kAhead * kPart;  // of a team
     int64_t numel;
     Rule rule;
     bool is_aligned;
@@ -187,23 +187,19 @@ struct DecodeJob {
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int64_t begin = item * kElements, stop = begin + kElements, end = stop < numel ? stop : numel;
         const int64_t own = begin + int64_t{team.rank} * kPart, step = int64_t{team.size} * kPart;
-        typename Rule::Codes codes[kAhead] = {};
-        load(codes, own, step, end);
+        if (BK_CUDA && is_aligned && rule.has_one_block && rule.has_aligned_codes && stop <= numel &&
+            step * kAhead == kElements)
+            return decode_whole(team, own, step);
         const float* const table = rule.share(team);
-        for (int64_t first = own; first < end; first += step * kAhead) {
-            if (first != own) load(codes, first, step, end);
-            BK_UNROLL
-            for (int i = 0; i < kAhead; ++i) {
-                const int64_t e = first + i * step;
-                if (e >= end) break;
-                if (!rule.has_one_block) {
-                    store_each(table, codes[i], e);
-                    continue;
-                }
-                float values[kPart];
-                rule.decode(table, codes[i], values);
-                store_rounded(out + e, values, numel - e, is_aligned);
+        for (int64_t e = own; e < end; e += step) {
+            const typename Rule::Codes codes = rule.load(e, numel - e);
+            if (!rule.has_one_block) {
+                store_each(table, codes, e);
+                continue;
             }
+            float values[kPart];
+            rule.decode(table, codes, values);
+            store_rounded(out + e, values, numel - e, is_aligned);
         }
     }
 
@@ -213,10 +209,20 @@ private:
     BK_HD void store_each(const float* table, const typename Rule::Codes& codes, int64_t e) const {
         for (int i = 0; i < kPart && e + i < numel; ++i) out[e + i] = narrow<T>(rule.value(table, codes, e, i));
     }
-    BK_HD void load(typename Rule::Codes (&codes)[kAhead], int64_t first, int64_t step, int64_t end) const {
+    // A team's elements, all in whole vectors: kAhead steps, without code for others.
+    BK_HD void decode_whole(const Team& team, int64_t own, int64_t step) const {
+        Rule whole = rule;
+        whole.has_aligned_codes = true;
+        typename Rule::Codes codes[kAhead];
         BK_UNROLL
-        for (int i = 0; i < kAhead; ++i)
-            if (first + i * step < end) codes[i] = rule.load(first + i * step, numel - first - i * step);
+        for (int i = 0; i < kAhead; ++i) codes[i] = whole.load(own + i * step, kPart);
+        const float* const table = whole.share(team);
+        BK_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+            float values[kPart];
+            whole.decode(table, codes[i], values);
+            store_rounded(out + own + i * step, values, kPart, true);
+        }
     }
 };
 

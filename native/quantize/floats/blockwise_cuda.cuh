@@ -9,34 +9,34 @@
 
 namespace bk::floats {
 
-// The code nearest to x in [-1, 1] by a table of cells 1/16 wide, each of which has at most one midpoint of a code book:
-// neighbouring midpoints are 0.08 or more apart.
+// The code nearest to y in [-1, 1] by cells 2/31 wide, each of which has at most one midpoint of a code book: neighbouring
+// midpoints are 0.08 or more apart. A lane of a warp has a cell, and others ask it by shuffles, which have no bank conflicts.
 struct BookCells {
-    static constexpr int kCells = 33;
-    struct alignas(8) Cell {
-        float above;     // the largest f32 not above the midpoint; infinity where there is none
-        uint32_t codes;  // up to it, and beyond it in the upper half
-    };
-    Cell cells[kCells];
+    float above;     // the largest f32 not above the midpoint; infinity where there is none
+    uint32_t codes;  // up to it, and beyond it in the upper half
 
-    // An increasing function of y, rounded once, with values from 0 to 32.
-    BK_HD static int cell_of(float y) {
-        return static_cast<int>(bit_cast<uint32_t>(math::fma(y, 16.0f, 0x1.8p23f + 16.0f)) & 63u);
-    }
-    BK_HD void set(const codec::BookSearch& search, codec::CodeBook book, int cell) {
-        const int last = book == codec::CodeBook::kNf4 ? 15 : 7;
-        int below = 0;  // midpoints in lower cells
-        while (below < last && cell_of(search.above[below]) < cell) ++below;
-        const bool has_one = below < last && cell_of(search.above[below]) == cell;
-        const uint32_t low = static_cast<uint32_t>(search.codes[below]);
-        const uint32_t high = has_one ? static_cast<uint32_t>(search.codes[below + 1]) : low;
-        cells[cell] = {has_one ? search.above[below] : bit_cast<float>(0x7f800000u), low | high << 16};
-    }
-    BK_HD uint32_t nearest(codec::CodeBook book, float x) const {
-        const bool is_fp4 = book == codec::CodeBook::kFp4;
-        const float y = is_fp4 ? math::fabs<float>(x) : x;
-        const Cell cell = cells[cell_of(y)];
-        return (y > cell.above ? cell.codes >> 16 : cell.codes & 15u) | (is_fp4 && x < 0.0f ? 8u : 0u);
+    // An increasing function of y, rounded once: modulo 32, which shuffles take it by, from 0 to 30.
+    BK_HD static uint32_t cell_of(float y) { return bit_cast<uint32_t>(math::fma(y, 15.5f, 0x1.8p23f + 15.0f)); }
+
+    // Values of a code book in ascending order, of FP4 the magnitudes.
+    template <codec::CodeBook kBook>
+    BK_HD static BookCells of(uint32_t lane) {
+        constexpr int kMidpoints = kBook == codec::CodeBook::kNf4 ? 15 : 7;
+        codec::BookSearch search;
+        BK_UNROLL
+        for (int i = 0; i <= kMidpoints; ++i) search.set(kBook, i);
+        BookCells cell{bit_cast<float>(0x7f800000u), static_cast<uint32_t>(search.codes[0])};
+        uint32_t next = cell.codes;
+        BK_UNROLL
+        for (int i = 0; i < kMidpoints; ++i) {
+            const uint32_t at = cell_of(search.above[i]) % 32;
+            const uint32_t beyond = static_cast<uint32_t>(search.codes[i + 1]);
+            if (at < lane) cell.codes = beyond;
+            if (at <= lane) next = beyond;
+            if (at == lane) cell.above = search.above[i];
+        }
+        cell.codes |= next << 16;
+        return cell;
     }
 };
 
@@ -45,33 +45,66 @@ struct FourBitLanes {
     static constexpr int kBytes = 4;
     FourBitCodes rule;
 
-    BK_HD void set_up(const Team& team) const {
-        rule.set_up(team);
-        for (int i = team.rank; i < BookCells::kCells; i += team.size) cells(team)->set(*search(team), rule.book, i);
-        team.sync();
+    BK_DEVICE BookCells set_up(const Team& team) const {
+        const uint32_t lane = static_cast<uint32_t>(team.rank) % 32;
+        return rule.book == codec::CodeBook::kNf4 ? BookCells::of<codec::CodeBook::kNf4>(lane)
+                                                  : BookCells::of<codec::CodeBook::kFp4>(lane);
     }
-    // Even elements are in the high halves of bytes.
-    BK_HD void add(const Team& team, uint32_t (&words)[2], int i, float x) const {
-        words[0] |= cells(team)->nearest(rule.book, x) << (4 * (i ^ 1));
+    // All lanes of a warp come here together. Even elements are in the high halves of bytes.
+    template <int kPart>
+    BK_DEVICE void encode(const BookCells& cells, float (&values)[kPart], float factor, uint32_t (&words)[2]) const {
+        // A factor that is rounded to 24 bits leads to no magnitude beyond 1.
+        if (factor >= 0x1p-126f && factor < bit_cast<float>(0x7f800000u)) {
+            BK_UNROLL
+            for (int i = 0; i < kPart; ++i) values[i] = math::product(values[i], factor);
+        } else {
+            BK_UNROLL
+            for (int i = 0; i < kPart; ++i) values[i] = scaled_by(values[i], factor);
+        }
+        if (rule.book == codec::CodeBook::kNf4)
+            encode_scaled<false>(cells, values, words[0]);
+        else
+            encode_scaled<true>(cells, values, words[0]);
+    }
+    // Bytes of elements that a vector lacks have zeros in their low halves.
+    BK_HD static void cut(uint32_t (&words)[2], int count) {
+        if (count % 2 == 1) words[0] &= ~(15u << (4 * (count ^ 1)));
     }
     BK_HD uint8_t* bytes(int64_t e) const { return rule.codes + e / 2; }
-    BK_HD static int64_t byte_count(int64_t elements) { return (elements + 1) / 2; }
+    BK_HD static int byte_count(int elements) { return (elements + 1) / 2; }
 
 private:
-    BK_HD static codec::BookSearch* search(const Team& team) { return static_cast<codec::BookSearch*>(team.scratch); }
-    BK_HD static BookCells* cells(const Team& team) { return reinterpret_cast<BookCells*>(search(team) + 1); }
+    template <bool kHasSign, int kPart>
+    BK_DEVICE static void encode_scaled(const BookCells& cells, const float (&values)[kPart], uint32_t& word) {
+        BK_UNROLL
+        for (int i = 0; i < kPart; ++i) {
+            const float y = kHasSign ? math::fabs<float>(values[i]) : values[i];
+            const int cell = static_cast<int>(BookCells::cell_of(y));
+            const float above = shuffle_from(cells.above, cell);
+            const uint32_t codes = shuffle_from(cells.codes, cell);
+            uint32_t code = y > above ? codes >> 16 : codes & 15u;
+            if (kHasSign && values[i] < 0.0f) code |= 8u;
+            word |= code << (4 * (i ^ 1));
+        }
+    }
 };
 
 struct EightBitLanes {
     static constexpr int kBytes = 8;
     EightBitCodes rule;
 
-    BK_HD void set_up(const Team& team) const { rule.set_up(team); }
-    BK_HD void add(const Team& team, uint32_t (&words)[2], int i, float x) const {
-        words[i / 4] |= rule.code(team, x) << (8 * (i % 4));
+    BK_DEVICE const Team& set_up(const Team& team) const {
+        rule.set_up(team);
+        return team;
+    }
+    template <int kPart>
+    BK_DEVICE void encode(const Team& team, float (&values)[kPart], float factor, uint32_t (&words)[2]) const {
+        BK_UNROLL
+        for (int i = 0; i < kPart; ++i) words[i / 4] |= rule.code(team, scaled_by(values[i], factor)) << (8 * (i % 4));
     }
     BK_HD uint8_t* bytes(int64_t e) const { return rule.codes + e; }
-    BK_HD static int64_t byte_count(int64_t elements) { return elements; }
+    BK_HD static void cut(uint32_t (&)[2], int) {}
+    BK_HD static int byte_count(int elements) { return elements; }
 };
 
 inline FourBitLanes lanes_of(const FourBitCodes& rule) { return {rule}; }
@@ -93,13 +126,13 @@ struct BlockwiseLanes {
     BK_DEVICE void operator()(const Team& team, int64_t item) const {
         float values[kAhead][kPart];
         load(values, item * kElements + team.rank * kPart);
-        rule.set_up(team);
+        const auto& table = rule.set_up(team);
 #pragma unroll 1
         for (int step = 0; step < kSteps; step += kAhead) {
             const int64_t first = item * kElements + (int64_t{step} * kMaxTeamThreads + team.rank) * kPart;
             if (step > 0) load(values, first);
             BK_UNROLL
-            for (int i = 0; i < kAhead; ++i) quantize(team, values[i], first + i * kStride);
+            for (int i = 0; i < kAhead; ++i) quantize(team, table, values[i], first + i * kStride);
         }
     }
 
@@ -116,7 +149,8 @@ private:
             if (count > 0) load_widened(values[s], x + e, count, is_aligned);
         }
     }
-    BK_DEVICE void quantize(const Team& team, float (&values)[kPart], int64_t e) const {
+    template <class Table>
+    BK_DEVICE void quantize(const Team& team, const Table& table, float (&values)[kPart], int64_t e) const {
         const int64_t count = numel - e;
         uint32_t bits = 0;
         BK_UNROLL
@@ -129,24 +163,23 @@ private:
             const uint32_t other = shuffle_xor(bits, distance);
             bits = other > bits ? other : bits;
         }
-        if (count <= 0) return;
-        const float most = bit_cast<float>(bits), factor = factor_of(most);
-        if (team.rank % lanes == 0) largest[e >> shift] = stored_magnitude(most);
-        store_codes(team, values, factor, e, count);
-    }
-    BK_HD void store_codes(const Team& team, const float (&values)[kPart], float factor, int64_t e, int64_t count) const {
+        const float most = bit_cast<float>(bits);
         uint32_t words[2] = {};
-        BK_UNROLL
-        for (int i = 0; i < kPart; ++i)
-            if (i < count) rule.add(team, words, i, scaled_by(values[i], factor));
+        rule.encode(table, values, factor_of(most), words);
+        if (count <= 0) return;
+        if ((team.rank & (lanes - 1)) == 0) largest[e >> shift] = stored_magnitude(most);
+        store_codes(words, e, count);
+    }
+    BK_HD void store_codes(uint32_t (&words)[2], int64_t e, int64_t count) const {
         uint8_t* const to = rule.bytes(e);
         if (has_aligned_codes && count >= kPart) {
             Vec<uint8_t, Lanes::kBytes> bytes;
             memcpy(&bytes, words, Lanes::kBytes);
             store<Lanes::kBytes>(to, bytes);
         } else {
-            const int64_t stored = Lanes::byte_count(count < kPart ? count : kPart);
-            for (int i = 0; i < stored; ++i) to[i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
+            const int own = count < kPart ? static_cast<int>(count) : kPart;
+            Lanes::cut(words, own);
+            for (int i = 0; i < Lanes::byte_count(own); ++i) to[i] = static_cast<uint8_t>(words[i / 4] >> (8 * (i % 4)));
         }
     }
 };

@@ -104,10 +104,22 @@ BK_HD void load_widened(float (&values)[N], const T* from, int64_t count, bool i
 template <class T>
 constexpr int kDecodedLanes = BK_CUDA ? kVectorLanes<T> : 8;
 
+// A value of a code book; on a GPU a chain of selections, since a table that is indexed would lie in local memory.
+BK_HD float entry_of(codec::CodeBook book, int code) {
+#if BK_ON_GPU
+    float value = 0.0f;
+    BK_UNROLL
+    for (int i = 0; i < codec::kBookCodes; ++i) value = i == code ? codec::code_book_value(book, i) : value;
+    return value;
+#else
+    return codec::code_book_value(book, code);
+#endif
+}
+
 // The code book in the team's scratch.
 BK_HD const float* share_book(const Team& team, codec::CodeBook book) {
     float* const values = static_cast<float*>(team.scratch);
-    for (int i = team.rank; i < codec::kBookCodes; i += team.size) values[i] = codec::code_book_value(book, i);
+    for (int i = team.rank; i < codec::kBookCodes; i += team.size) values[i] = entry_of(book, i);
     team.sync();
     return values;
 }
@@ -117,7 +129,7 @@ constexpr int64_t kFourBitTile = 4096;  // columns of a team that dequantises a 
 // Row pairs to numbers.
 template <class T>
 struct RowPairsJob {
-    static constexpr int kColumns = kDecodedLanes<T>, kAhead = BK_CUDA ? 2 : 1;  // columns of a step, steps read together
+    static constexpr int kColumns = kDecodedLanes<T>;  // of a step
     FourBitWeights w;
     int64_t tiles, row_blocks;
     FastDiv<uint32_t> by_block;
@@ -127,56 +139,35 @@ struct RowPairsJob {
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int64_t pair = static_cast<uint32_t>(item) / static_cast<uint32_t>(tiles);
-        const int64_t begin = (item - pair * tiles) * kFourBitTile, own = begin + int64_t{team.rank} * kColumns;
+        const int64_t begin = (item - pair * tiles) * kFourBitTile;
         const int64_t end = begin + kFourBitTile < w.k ? begin + kFourBitTile : w.k, step = int64_t{team.size} * kColumns;
-        Codes codes[kAhead];
-        load_codes(codes, pair, own, step, end);
         const float* const book = share_book(team, w.book);
-        for (int64_t first = own; first < end; first += step * kAhead) {
-            if (first != own) load_codes(codes, pair, first, step, end);
-            BK_UNROLL
-            for (int i = 0; i < kAhead; ++i)
-                if (first + i * step < end) store_codes(codes[i], book, pair, first + i * step, end);
+        for (int64_t c = begin + int64_t{team.rank} * kColumns; c < end; c += step) {
+            const uint64_t bytes = load_part<kColumns>(w.codes + pair * w.k + c, end - c, is_aligned);
+            for (int half = 0; half < 2; ++half) decode(bytes >> (4 * half), book, 2 * pair + half, c, end);
         }
     }
 
 private:
-    // Codes of some columns of a pair of rows, and the largest magnitudes of their first blocks.
-    struct Codes {
-        uint64_t bytes;
-        float scale[2];
-    };
-    BK_HD static uint32_t code(const Codes& codes, int i, int half) {
-        return static_cast<uint32_t>(codes.bytes >> (8 * i + 4 * half)) & 15u;
-    }
     BK_HD float scale_of(int64_t row, int64_t column) const {
         return w.maxima.of(row * row_blocks + by_block(static_cast<uint32_t>(column)).quotient);
     }
-    BK_HD void load_codes(Codes (&codes)[kAhead], int64_t pair, int64_t first, int64_t step, int64_t end) const {
+    // Columns from c on of a row, whose codes are the low halves of bytes.
+    BK_HD void decode(uint64_t bytes, const float* book, int64_t row, int64_t c, int64_t end) const {
+        float values[kColumns];
         BK_UNROLL
-        for (int i = 0; i < kAhead; ++i) {
-            const int64_t c = first + i * step;
-            if (c >= end) break;
-            codes[i].bytes = load_part<kColumns>(w.codes + pair * w.k + c, end - c, is_aligned);
-            for (int half = 0; half < 2; ++half) codes[i].scale[half] = scale_of(2 * pair + half, c);
-        }
-    }
-    BK_HD void store_codes(const Codes& codes, const float* book, int64_t pair, int64_t c, int64_t end) const {
+        for (int i = 0; i < kColumns; ++i) values[i] = book[static_cast<uint32_t>(bytes >> (8 * i)) & 15u];
+        const float scale = scale_of(row, c);
         BK_UNROLL
-        for (int half = 0; half < 2; ++half) {
-            const int64_t row = 2 * pair + half;
-            if (!has_one_block) {
-                for (int i = 0; i < kColumns && c + i < end; ++i)
-                    out[row * w.k + c + i] = narrow<T>(math::product(book[code(codes, i, half)], scale_of(row, c + i)));
-                continue;
-            }
-            float values[kColumns];
-            BK_UNROLL
-            for (int i = 0; i < kColumns; ++i) values[i] = math::product(book[code(codes, i, half)], codes.scale[half]);
-            store_rounded(out + row * w.k + c, values, end - c, is_aligned);
-        }
+        for (int i = 0; i < kColumns; ++i)
+            values[i] = math::product(values[i], has_one_block || c + i >= end ? scale : scale_of(row, c + i));
+        store_rounded(out + row * w.k + c, values, end - c, is_aligned);
     }
 };
+
+// Runs the job, on a GPU by whole vectors where it can.
+template <class T>
+Status run_row_pairs(const Launch& launch, int64_t items, int64_t bytes, const RowPairsJob<T>& job);
 
 // out[m, r] = sum over c of w[r, c] y[m, c] + bias[r], where bias may be null, in f32 and in an order that depends on k alone.
 template <FourBitLayout kLayout, class T>

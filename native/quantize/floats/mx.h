@@ -39,16 +39,20 @@ struct MxQuantizeJob {
         const int64_t padded = scales.padded_blocks(), count = scales.count();
         const int64_t begin = item * kBlocksOfTeam, end = begin + kBlocksOfTeam < count ? begin + kBlocksOfTeam : count;
         for (int64_t i = begin + team.rank; i < end; i += team.size) {
-            const int64_t row = i / padded, block = i % padded;
-            if (row >= scales.rows || block >= scales.blocks) {
-                scale_codes[scales.at(row, block)] = 0;
-                continue;
+            int64_t at = i, scale_at = i;  // among blocks of all rows, and their scales, which lie alike unless tiles have them
+            if (scales.layout != ScaleLayout::kLinear) {
+                const int64_t row = i / padded, block = i % padded;
+                scale_at = scales.at(row, block);
+                if (row >= scales.rows || block >= scales.blocks) {
+                    scale_codes[scale_at] = 0;
+                    continue;
+                }
+                at = row * scales.blocks + block;
             }
-            const int64_t at = row * scales.blocks + block;  // blocks of all rows, in order
             if (layout.is_nvfp4())
-                quantize<16>(layout, elements, whole, at, scales.at(row, block));
+                quantize<16>(layout, elements, whole, at, scale_at);
             else
-                quantize<32>(layout, elements, whole, at, scales.at(row, block));
+                quantize<32>(layout, elements, whole, at, scale_at);
         }
     }
 

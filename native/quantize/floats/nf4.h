@@ -48,7 +48,7 @@ struct Nf4Dequantize : Nf4Shape {
                                  block_size % RowPairsJob<T>::kColumns == 0,
                                  aligned,
                                  out};
-        return run_teams(launch, row_pairs() * tiles, k < kFourBitTile ? k : kFourBitTile, job, true);
+        return run_row_pairs(launch, row_pairs() * tiles, k < kFourBitTile ? k : kFourBitTile, job);
     }
 };
 
@@ -61,3 +61,9 @@ struct Nf4Gemv : Nf4Shape {
 };
 
 }  // namespace bk::floats
+
+#if BK_CUDA
+#include "quantize/floats/nf4_cuda.cuh"
+#else
+#include "quantize/floats/nf4_cpu.h"
+#endif
