@@ -2,9 +2,11 @@
 // One thread with a row; sums are exact, so that results equal those of a GPU. at(i) of a Source is element i.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/abi/launch_cpu.h"
+#include "core/sort/vector_sort_cpu.h"
 #include "sampling/token_rows.h"
 
 namespace bk::sampling {
@@ -52,14 +54,15 @@ public:
     int64_t agreed(int64_t mine) const { return mine; }
 
     LargestOf largest() const {
-        uint32_t refused = 0;
-        float largest = -bit_cast<float>(kInfinityBits);
+        uint32_t low = ~0u, high = 0;  // keys, whose extremes take no branch
         for (int64_t i = 0; i < vocab_; ++i) {
-            const float x = source_.at(i);
-            refused |= static_cast<uint32_t>(is_refused(x));
-            largest = x > largest ? x : largest;
+            const uint32_t key = key_of(source_.at(i));
+            low = key < low ? key : low;
+            high = key > high ? key : high;
         }
-        return {largest, refused};
+        // NaN is below -inf or above +inf.
+        const uint32_t infinity = key_of(bit_cast<float>(kInfinityBits));
+        return {value_of(high), static_cast<uint32_t>(low < ~infinity || high >= infinity)};
     }
 
     Pair moments(const RowFilter& f) const {
@@ -76,6 +79,7 @@ public:
     }
 
     Selection select(const RowFilter& f, bool by_weight, uint32_t floor, uint64_t extra, uint64_t wanted) const {
+        if (!by_weight && wanted <= kFew) return few_largest(f, static_cast<int64_t>(wanted));
         return by_weight ? selected<true>(f, floor, extra, wanted) : selected<false>(f, floor, extra, wanted);
     }
 
@@ -134,20 +138,61 @@ private:
         return s;
     }
 
+    // Whether a key of the tile from `first` on is at least `least`; vectors tell so faster than each is looked at.
+    bool has_key(const RowFilter& f, int64_t first, int64_t end, uint32_t least) const {
+        uint32_t found = 0;
+        for (int64_t i = first; i < end; ++i) found |= static_cast<uint32_t>(f.key(source_.at(i)) >= least);
+        return found != 0;
+    }
+    int64_t tile_end(int64_t first) const { return std::min(first + kTile, vocab_); }
+
+    // The selection of few tokens by count, in one pass: keys above a limit are kept, and cut to those wanted when they are
+    // twice as many.
+    Selection few_largest(const RowFilter& f, int64_t wanted) const {
+        uint32_t kept[2 * kFew], other[2 * kFew];  // complements of keys
+        uint32_t limit = 0;
+        int64_t held = 0;
+        const auto cut = [&] {
+            sort_words(kept, other, held);
+            held = wanted;
+            limit = ~kept[wanted - 1];
+        };
+        for (int64_t first = 0; first < vocab_; first += kTile) {
+            const int64_t end = tile_end(first);
+            if (!has_key(f, first, end, limit + 1)) continue;
+            for (int64_t i = first; i < end; ++i) {
+                const uint32_t key = f.key(source_.at(i));
+                if (key <= limit) continue;
+                kept[held++] = ~key;
+                if (held == 2 * wanted) cut();
+            }
+        }
+        cut();
+        uint64_t above = 0, equal = 0;
+        for (int64_t k = 0; k < wanted; ++k) above += ~kept[k] > limit;
+        for (int64_t i = 0; i < vocab_; ++i) equal += f.key(source_.at(i)) == limit;
+        return {limit, above, equal, static_cast<uint64_t>(wanted), kDigits, true};
+    }
+
     // Runs visit(i, x, weight) over the admitted tokens in index order until it returns true.
     template <class Visit>
     void for_each_admitted(const RowFilter& f, const Admission& a, const Visit& visit) const {
         uint32_t ties = a.limit.ties;
-        for (int64_t i = 0; i < vocab_; ++i) {
-            const float x = source_.at(i);
-            const uint32_t key = f.key(x);
-            if (key < a.limit.key || (key == a.limit.key && ties == 0)) continue;
-            if (key == a.limit.key) --ties;
-            const uint64_t weight = f.weights.of(x);
-            if (weight >= a.least && visit(i, x, weight)) return;
+        for (int64_t first = 0; first < vocab_; first += kTile) {
+            const int64_t end = tile_end(first);
+            if (!has_key(f, first, end, a.limit.key)) continue;
+            for (int64_t i = first; i < end; ++i) {
+                const float x = source_.at(i);
+                const uint32_t key = f.key(x);
+                if (key < a.limit.key || (key == a.limit.key && ties == 0)) continue;
+                if (key == a.limit.key) --ties;
+                const uint64_t weight = f.weights.of(x);
+                if (weight >= a.least && visit(i, x, weight)) return;
+            }
         }
     }
 
+    static constexpr int64_t kTile = 64, kFew = 128;
     const int64_t vocab_;
     Source source_{};
 };

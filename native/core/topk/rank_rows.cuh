@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order statistics of rows, a block for each row and query: a radix select finds the key, a last pass the element with it.
+// Order statistics of rows: short ones are sorted (core/topk/rank_short_rows.cuh). Others have a block for each row and query:
+// a radix select finds the key, a last pass the element with it.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,11 @@
 #include "core/platform.h"
 #include "core/topk/radix_select.cuh"
 #include "core/topk/rank_rule.h"
+#include "core/topk/rank_short_rows.cuh"
+#include "core/topk/rank_table.cuh"
 #include "core/topk/top_k_rows.cuh"
 
 namespace bk {
-
-template <class Bits>
-struct RankTable {
-    RowTable<Bits> rows;
-    RankRule rule;
-    RankOutputs<Bits> outputs;
-    int64_t query_step;
-};
 
 // The number of elements that `holds` for, by all threads of a block.
 template <class Holds>
@@ -68,9 +63,7 @@ __global__ void __launch_bounds__(kRowSelectThreads, 2) rank_rows_kernel(const _
             choice.lower = find_rank(shared, row, choice.lower);
             choice.upper = is_pair ? find_rank(shared, row, upper) : choice.lower;
         }
-        if (threadIdx.x == 0)
-            table.outputs.set(row.value_at + query * table.query_step, row.index_at + query * table.query_step, row.x, row.step,
-                              choice);
+        if (threadIdx.x == 0) table.set(row, query, choice);
     }
 }
 
@@ -80,6 +73,7 @@ Status select_ranks(const Launch& launch, const RankRows<Bits>& rows, const Bits
     static_cast<RowSelection&>(given) = rows;
     given.order = rows.order;
     const RankTable<Bits> table{RowTable<Bits>(given, x, nullptr, {}), rows.rule, outputs, rows.query_step};
+    if (rows.length <= kWarpSortLength<Bits>) return rank_short_rows(launch, table);
     const int64_t problems = table.rows.rows * rows.rule.queries;
     const int64_t blocks = problems < kMaxGridX ? problems : kMaxGridX;
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kRowSelectThreads)}, rank_rows_kernel<Bits>,

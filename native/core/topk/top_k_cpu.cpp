@@ -2,7 +2,8 @@
 // Top-k on the CPU, rows over threads.
 //
 // The threshold of the results is found first (core/topk/ranked_cpu.h); a second pass takes what is within it, in index order.
-// Few results are sorted on the stack, many through the workspace, or by heapsort in the results without one.
+// Few results are sorted on the stack, many through the workspace, or by heapsort in the results without one. Columns are
+// selected side by side (core/topk/top_k_columns_cpu.h).
 #include <algorithm>
 #include <cstdint>
 
@@ -10,6 +11,7 @@
 #include "core/topk/ranked_cpu.h"
 #include "core/topk/row_selection.h"
 #include "core/topk/sorted_results.h"
+#include "core/topk/top_k_columns_cpu.h"
 
 namespace bk {
 
@@ -36,6 +38,11 @@ struct Row {
     OutputRow<Bits> output;
 };
 
+template <class Bits>
+OutputRow<Bits> output_of(const TopKRows<Bits>& rows, const Offsets<3, uint64_t>& at, Bits* values, IndexArray indices) {
+    return {values, indices, static_cast<int64_t>(at.of[1]), static_cast<int64_t>(at.of[2]), rows.step[1], rows.step[2]};
+}
+
 // Row r, or segment r of it.
 template <class Bits>
 Row<Bits> row_of(const TopKRows<Bits>& rows, const Offsets<3, uint64_t>& at, const InputRow<Bits>& whole, int64_t segment,
@@ -46,8 +53,7 @@ Row<Bits> row_of(const TopKRows<Bits>& rows, const Offsets<3, uint64_t>& at, con
         input.x += first;
         input.length = std::min(std::max(rows.offsets[segment + 1], first), rows.length) - first;
     }
-    return {input,
-            {values, indices, static_cast<int64_t>(at.of[1]), static_cast<int64_t>(at.of[2]), rows.step[1], rows.step[2]}};
+    return {input, output_of(rows, at, values, indices)};
 }
 
 // A key of up to 32 bits above an index below 2^32 is a word.
@@ -135,7 +141,36 @@ void select_row(const TopKRows<Bits>& rows, const Row<Bits>& row) {
 }
 
 template <class Bits>
+void select_columns(const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices, int64_t begin, int64_t end) {
+    using Selection = ColumnSelection<Bits>;
+    const Walk<3, uint64_t> walk(collapse(rows.rows));
+    Selection selection;
+    for (int64_t r = begin; r < end; r += Selection::kColumns) {
+        const Bits* first[Selection::kColumns];
+        OutputRow<Bits> output[Selection::kColumns];
+        const int count = static_cast<int>(std::min<int64_t>(Selection::kColumns, end - r));
+        for (int c = 0; c < Selection::kColumns; ++c) {  // the last one fills up
+            const Offsets<3, uint64_t> at = walk(static_cast<uint64_t>(r + std::min(c, count - 1)));
+            first[c] = x + static_cast<int64_t>(at.of[RowSelection::kInput]);
+            output[c] = output_of(rows, at, values, indices);
+        }
+        selection.select(rows, first);
+        for (int64_t k = 0; k < rows.results; ++k)
+            for (int c = 0; c < count; ++c) {
+                const int64_t index = selection.index(c, k);
+                output[c].set(k, first[c][index * rows.step[RowSelection::kInput]], index);
+            }
+    }
+}
+
+template <class Bits>
 Status select_rows(const TopKRows<Bits>& rows, const Bits* x, Bits* values, IndexArray indices) {
+    if constexpr (sizeof(Bits) <= 4)
+        if (ColumnSelection<Bits>::serves(rows)) {
+            split_ranges(rows.rows.numel(), grain_for(rows.length * 8),
+                         [&](int64_t begin, int64_t end) { select_columns(rows, x, values, indices, begin, end); });
+            return Status::kOk;
+        }
     split_ranges(rows.rows.numel(), grain_for(rows.length * 8), [&](int64_t begin, int64_t end) {
         int64_t r = begin;
         for_rows(rows, rows.order, x, begin, end, [&](const Offsets<3, uint64_t>& at, const InputRow<Bits>& row) {

@@ -44,3 +44,33 @@ def test_rows_of_any_length(dtype, length, rng):
                 first = wanted[:, :k] if is_sorted else np.sort(wanted[:, :k], axis=1)
                 np.testing.assert_array_equal(indices, first)
                 assert values.tobytes() == np.take_along_axis(x, first, 1).tobytes()
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(t, marks=pytest.mark.needs_ops(f"topk_axis_{name}"))
+        for t, name in ((np.float32, "f32"), (np.int8, "i8"))
+    ],
+)
+@pytest.mark.parametrize("shape", [(2000, 21), (5, 600, 3), (16, 17)])
+@pytest.mark.parametrize("kind", ["random", "better", "worse", "equal"])
+def test_columns(dtype, shape, kind, rng):
+    axis = len(shape) - 2
+    x = np.resize(elements(rng, dtype, 500), shape)
+    if kind in ("better", "worse"):  # many elements replace results, or none does
+        x = np.sort(x, axis)
+        x = x if kind == "better" else np.flip(x, axis)
+    elif kind == "equal":
+        x = np.full(shape, 3, dtype)
+    x = np.ascontiguousarray(x)
+    rows = np.moveaxis(x, axis, -1)
+    flat = rows.reshape(-1, rows.shape[-1])
+    for k in {1, min(32, flat.shape[1] // 16)}:
+        wanted = order(flat, True)[:, :k]
+        for is_sorted in (True, False):
+            values, indices = (bk.download(a) for a in bk.topk(bk.upload(x), k, axis=axis, sorted=is_sorted))
+            first = wanted if is_sorted else np.sort(wanted, axis=1)
+            np.testing.assert_array_equal(np.moveaxis(indices, axis, -1).reshape(first.shape), first)
+            found = np.ascontiguousarray(np.moveaxis(values, axis, -1)).reshape(first.shape)
+            assert found.tobytes() == np.take_along_axis(flat, first, 1).tobytes()
