@@ -76,7 +76,7 @@ BK_DEVICE void mixed_read_halves(const MixedPass<R>& of, int used, const FftWord
     }
 }
 
-// Where values are whose lanes begin anywhere.
+// Offsets of values of lanes that begin anywhere.
 struct MixedFar {
     const int64_t* starts;  // of `in` or `out` of the first offset
     int64_t by_value;
