@@ -59,12 +59,12 @@ struct MixedWalk {
     }
 };
 
-// A place of a walk: quotient and remainder are a lane and a position, or the other way round.
-struct MixedPlace {
+// An item of a walk: quotient and remainder are a lane and a position, or the other way round.
+struct MixedItem {
     int quotient, remainder;
     bool lanes_first, is_used;
 
-    static BK_DEVICE MixedPlace of(const MixedWalk& walk, int i) {
+    static BK_DEVICE MixedItem of(const MixedWalk& walk, int i) {
         const auto at = walk.by(static_cast<uint32_t>(i));
         const int remainder = static_cast<int>(at.remainder);
         return {static_cast<int>(at.quotient), remainder, walk.lanes_first, i < walk.count && remainder < walk.used};
@@ -81,7 +81,7 @@ struct MixedSteps {
     static BK_DEVICE MixedSteps of(int by_lane, int by_value, bool lanes_first) {
         return {by_lane, by_value, lanes_first ? by_value : by_lane, lanes_first ? by_lane : by_value};
     }
-    BK_DEVICE int operator()(const MixedPlace& at) const { return at.quotient * by_quotient + at.remainder * by_remainder; }
+    BK_DEVICE int operator()(const MixedItem& at) const { return at.quotient * by_quotient + at.remainder * by_remainder; }
     BK_DEVICE int operator()(int lane, int value) const { return lane * by_lane + value * by_value; }
 };
 

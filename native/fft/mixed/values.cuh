@@ -32,7 +32,7 @@ BK_DEVICE FftValue<R> mixed_any_value(const MixedPass<R>& of, const LaneOffset& 
     return value;
 }
 
-// Values of a tile, words or real numbers, from read(place), `batch` of them on their way at once.
+// Values of a tile, words or real numbers, from read(item), `batch` of them on their way at once.
 template <int batch, class R, class Value, class Read>
 BK_DEVICE void mixed_read(const MixedPass<R>& of, int used, Value* tile, int pitch, const Read& read) {
     const int threads = static_cast<int>(blockDim.x);
@@ -44,7 +44,7 @@ BK_DEVICE void mixed_read(const MixedPass<R>& of, int used, Value* tile, int pit
         int slots[batch];
 #pragma unroll
         for (int u = 0; u < batch; ++u) {
-            const MixedPlace at = MixedPlace::of(walk, base + u * threads);
+            const MixedItem at = MixedItem::of(walk, base + u * threads);
             slots[u] = at.is_used ? slot(at) : -1;
             values[u] = Value{};
             if (at.is_used) values[u] = read(at);
@@ -63,7 +63,7 @@ BK_DEVICE void mixed_read_halves(const MixedPass<R>& of, int used, const FftWord
     const MixedWalk walk = MixedWalk::of(of, of.in_values, of.reads_lanes, used);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < walk.count; i += threads) {
-        const MixedPlace at = MixedPlace::of(walk, i);
+        const MixedItem at = MixedItem::of(walk, i);
         if (!at.is_used) continue;
         const int k = at.value();
         FftValue<R> value = from[in(at)], image = from[in(at.lane(), of.length - k)];
@@ -76,7 +76,7 @@ BK_DEVICE void mixed_read_halves(const MixedPass<R>& of, int used, const FftWord
     }
 }
 
-// Where values are whose lanes begin anywhere.
+// Offsets of values of lanes that begin anywhere.
 struct MixedFar {
     const int64_t* starts;  // of `in` or `out` of the first offset
     int64_t by_value;
@@ -84,10 +84,10 @@ struct MixedFar {
     BK_DEVICE int64_t operator()(int lane, int value) const {
         return starts[lane * static_cast<int>(sizeof(LaneOffset) / sizeof(int64_t))] + value * by_value;
     }
-    BK_DEVICE int64_t operator()(const MixedPlace& at) const { return (*this)(at.lane(), at.value()); }
+    BK_DEVICE int64_t operator()(const MixedItem& at) const { return (*this)(at.lane(), at.value()); }
 };
 
-// Values of a side of words or reals: in(place) or in(lane, position) is where one is in x.
+// Values of a side of words or reals: in(item) or in(lane, position) is where one is in x.
 template <class R, class At>
 BK_DEVICE void mixed_load_side(const MixedPass<R>& of, int used, const R* x, const At& in, FftWord<R>* tile,
                                const FftWord<R>* words) {
@@ -97,14 +97,14 @@ BK_DEVICE void mixed_load_side(const MixedPass<R>& of, int used, const R* x, con
     if (of.pass.packing == FftPacking::kPacks) {
         mixed_read_halves(of, used, from, in, tile, words + of.pair_roots);
     } else if (of.is_half) {
-        mixed_read<kBatch>(of, used, reinterpret_cast<R*>(tile), 2 * of.pitch, [&](const MixedPlace& at) { return x[in(at)]; });
+        mixed_read<kBatch>(of, used, reinterpret_cast<R*>(tile), 2 * of.pitch, [&](const MixedItem& at) { return x[in(at)]; });
     } else if (of.in_side == MixedSide::kWords) {
-        mixed_read<kBatch>(of, used, tile, of.pitch, [&](const MixedPlace& at) {
+        mixed_read<kBatch>(of, used, tile, of.pitch, [&](const MixedItem& at) {
             const FftWord<R> value = from[in(at)];
             return swaps ? FftWord<R>{value.im, value.re} : value;
         });
     } else {
-        mixed_read<kBatch>(of, used, tile, of.pitch, [&](const MixedPlace& at) {
+        mixed_read<kBatch>(of, used, tile, of.pitch, [&](const MixedItem& at) {
             const R value = x[in(at)];
             return swaps ? FftWord<R>{R(0), value} : FftWord<R>{value, R(0)};
         });
@@ -124,7 +124,7 @@ BK_DEVICE void mixed_load(const MixedPass<R>& of, uint32_t tile_number, int used
     } else if (pass.packing == FftPacking::kPacks || of.in_side != MixedSide::kAny) {
         mixed_load_side(of, used, x, MixedFar{&offsets->in, pass.in}, tile, words);
     } else {
-        mixed_read<1>(of, used, tile, of.pitch, [&](const MixedPlace& at) {
+        mixed_read<1>(of, used, tile, of.pitch, [&](const MixedItem& at) {
             const FftValue<R> value = mixed_any_value(of, offsets[at.lane()], at.value(), x);
             return FftWord<R>{value.re, value.im};
         });
@@ -158,7 +158,7 @@ BK_DEVICE FftValue<R> mixed_result(const MixedPass<R>& of, const FftWord<R>* lan
     return of.is_chirped ? mixed_product<R>({value.im, value.re}, words[of.chirps + k]) : value;
 }
 
-// Results of a side of words or reals: out(place) or out(lane, position) is where one is in y.
+// Results of a side of words or reals: out(item) or out(lane, position) is where one is in y.
 template <class R, class At>
 BK_DEVICE void mixed_store_side(const MixedPass<R>& of, int used, const FftWord<R>* tile, const FftWord<R>* words, R* y,
                                 const At& out) {
@@ -169,10 +169,10 @@ BK_DEVICE void mixed_store_side(const MixedPass<R>& of, int used, const FftWord<
     if (of.pass.packing == FftPacking::kUnpacks) {
 #pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < walk.count; i += threads) {
-            const MixedPlace place = MixedPlace::of(walk, i);
-            if (!place.is_used) continue;
-            const FftWord<R>* lane = tile + place.lane() * of.pitch;
-            const int k = place.value();
+            const MixedItem item = MixedItem::of(walk, i);
+            if (!item.is_used) continue;
+            const FftWord<R>* lane = tile + item.lane() * of.pitch;
+            const int k = item.value();
             FftValue<R> value = mixed_result(of, lane, k, words), image;
             if (k == 0) {  // it is its own image
                 image = {value.re - value.im, R(0)};
@@ -182,22 +182,22 @@ BK_DEVICE void mixed_store_side(const MixedPass<R>& of, int used, const FftWord<
                 const FftRoot<R> root = power_root(words + of.pair_roots, k);
                 unpack_pair(value, image, root.c, root.s);
             }
-            to[out(place)] = {value.re * scale, value.im * scale};
-            if (2 * k != of.length) to[out(place.lane(), of.length - k)] = {image.re * scale, image.im * scale};
+            to[out(item)] = {value.re * scale, value.im * scale};
+            if (2 * k != of.length) to[out(item.lane(), of.length - k)] = {image.re * scale, image.im * scale};
         }
         return;
     }
     const bool swaps = of.pass.out_swaps[0], has_words = of.out_side == MixedSide::kWords;
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < walk.count; i += threads) {
-        const MixedPlace place = MixedPlace::of(walk, i);
-        if (!place.is_used) continue;
-        FftValue<R> value = mixed_result(of, tile + place.lane() * of.pitch, place.value(), words);
+        const MixedItem item = MixedItem::of(walk, i);
+        if (!item.is_used) continue;
+        FftValue<R> value = mixed_result(of, tile + item.lane() * of.pitch, item.value(), words);
         if (swaps) value = {value.im, value.re};
         if (has_words)
-            to[out(place)] = {value.re * scale, value.im * scale};
+            to[out(item)] = {value.re * scale, value.im * scale};
         else
-            y[out(place)] = value.re * scale;
+            y[out(item)] = value.re * scale;
     }
 }
 
@@ -219,11 +219,11 @@ BK_DEVICE void mixed_store(const MixedPass<R>& of, uint32_t tile_number, int use
     const R scale = static_cast<R>(pass.scale);
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < walk.count; i += threads) {
-        const MixedPlace place = MixedPlace::of(walk, i);
-        if (!place.is_used) continue;
-        const LaneOffset& at = offsets[place.lane()];
-        const int k = place.value();
-        FftValue<R> value = mixed_result(of, tile + place.lane() * of.pitch, k, words);
+        const MixedItem item = MixedItem::of(walk, i);
+        if (!item.is_used) continue;
+        const LaneOffset& at = offsets[item.lane()];
+        const int k = item.value();
+        FftValue<R> value = mixed_result(of, tile + item.lane() * of.pitch, k, words);
         if (pass.period != 0) {
             const FftRoot<R> root =
                 pass.period <= kShortRoots ? short_root<R>(k * at.rest, pass.period) : unit_root<R>(k * at.rest, pass.period);
@@ -235,9 +235,9 @@ BK_DEVICE void mixed_store(const MixedPass<R>& of, uint32_t tile_number, int use
         }
         if (pass.out_swaps[0]) value = {value.im, value.re};
         if (of.out_side == MixedSide::kWords)
-            reinterpret_cast<FftWord<R>*>(y)[out(place)] = {value.re * scale, value.im * scale};
+            reinterpret_cast<FftWord<R>*>(y)[out(item)] = {value.re * scale, value.im * scale};
         else
-            y[out(place)] = value.re * scale;
+            y[out(item)] = value.re * scale;
     }
 }
 
