@@ -169,7 +169,7 @@ struct ColumnTeam {
 };
 
 template <class Op, class T, int V, bool kWhole>
-__global__ void __launch_bounds__(kPoolThreads, kWhole && !Op::kHasPosition ? 3 : 2)
+__global__ void __launch_bounds__(kPoolThreads, kWhole && !Op::kHasPosition && !std::is_same_v<T, f16> ? 3 : 2)
     reduce_columns_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, ColumnTeam team, Op op,
                           const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
@@ -281,7 +281,7 @@ struct RunTeam {
 static_assert(kPoolThreads == 1 << 8, "RunTeam's largest team is a block");
 
 template <class Op, class T>
-__global__ void __launch_bounds__(kPoolThreads, 4)
+__global__ void __launch_bounds__(kPoolThreads, std::is_same_v<T, f16> ? 3 : 4)
     reduce_runs_kernel(const __grid_constant__ Problem p, const __grid_constant__ ItemGrid grid, RunTeam team, Op op,
                        const T* x, T* y, int64_t* indices) {
     using Lane = typename Op::Lane;
