@@ -84,7 +84,7 @@ private:
         return floats_to_fp8<e5m2>(x[0], x[1]) | floats_to_fp8<e5m2>(x[2], x[3]) << 16;
     }
     // Four codes of e2m3 or e3m2 from those of e4m3 or e5m2, which have their mantissas: of values 2^-6 or 2^-12 times as large
-    // they are the same but for the place of the sign. The scale leaves magnitudes below 2^(largest exponent + 1), which may
+    // they are the same but for the position of the sign. The scale leaves magnitudes below 2^(largest exponent + 1), which may
     // round up to that, one code too many.
     BK_HD static uint32_t narrowed(uint32_t bytes) {
         uint32_t codes = bytes & 0x7f7f7f7fu;
@@ -117,7 +117,7 @@ private:
         const Vec<uint32_t, 2> both{{static_cast<uint32_t>(bytes), static_cast<uint32_t>(bytes >> 32)}};
         store<2>(reinterpret_cast<uint32_t*>(job.codes + (part - lane) / kLanes * 24 + 8 * lane), both);
     }
-    // That of the next lane; of a block's last one it does not matter.
+    // Codes of the next lane; what a block's last lane gets does not matter.
     BK_DEVICE static uint64_t of_next_lane(uint64_t own, int lane) {
         const int in_warp = static_cast<int>(threadIdx.x % 32);
         return shuffle_from(own, lane == 3 ? in_warp : in_warp + 1);
