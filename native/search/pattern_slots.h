@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slots of the bit patterns of 16-bit floats, for histograms that count patterns and turn them into bins at the end, so that an
+// Slots of the bit patterns of 16-bit floats, for histograms that count patterns and map them to bins at the end, so that an
 // element costs no arithmetic of floats.
 //
 // Patterns of one sign are in the order of their magnitudes. Those up to `least` are in the bin of zero and those from `most`
