@@ -4,13 +4,16 @@
 // Few bins: each block counts in shared memory, in 2^k copies of the table that lanes share, so that lanes of a warp seldom
 // share an address or a bank (32 copies up to 256 bins: never), and adds its table to the output at the end. Many bins: a
 // block caches the bins that it finds first, and adds the others to the output directly; frequent bins are found early, so that
-// no address in memory is hot.
+// no address in memory is hot. Few elements: one block or cluster has the whole table, so that the output needs no clearing,
+// which would take a launch of its own.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
+#include "core/collectives/cluster_peers.cuh"
+#include "core/intrinsics/cluster.cuh"
 #include "core/types/vec.h"
 #include "search/count.h"
 #include "search/count_patterns_cuda.cuh"
@@ -21,6 +24,9 @@ namespace bk {
 constexpr int kCountBinThreads = 512;
 constexpr int64_t kTableBytes = 32 << 10;    // of shared memory for copies of a table
 constexpr int64_t kMaxTableBins = 48 << 10;  // with one copy
+constexpr int64_t kWholeTableBytes = 8 << 10, kWholeTableBins = 4096;
+constexpr int64_t kWholeElements = 8192;  // of each block of a cluster
+constexpr int kMostWholeBlocks = 8;
 constexpr int kCacheBits = 11, kCacheSlots = 1 << kCacheBits;
 
 // The search is not inlined into each lane of a vector.
@@ -104,6 +110,22 @@ BK_DEVICE const void* stage_bins(const Bins& bins, void* shared) {
     return shared;
 }
 
+// Stores the sums of a cluster's blocks; that of a bin is in its first copy.
+BK_DEVICE void store_counts(const CountTable& table, uint32_t* copies) {
+    const int blocks = static_cast<int>(gridDim.x), rank = blocks > 1 ? rank_of_block() : 0;
+    if (blocks > 1) sync_blocks();
+    for (int bin = rank * kCountBinThreads + static_cast<int>(threadIdx.x); bin < table.num_bins;
+         bin += blocks * kCountBinThreads) {
+        uint32_t* const mine = copies + (int64_t{bin} << table.copy_bits);
+        uint32_t sum = *mine;
+#pragma unroll
+        for (int other = 0; other < kMostWholeBlocks; ++other)
+            if (other < blocks && other != rank) sum += *cluster_peer(mine, other);
+        table.set(bin, sum);
+    }
+    if (blocks > 1) sync_blocks();  // others may still read
+}
+
 template <class Bins>
 __global__ void __launch_bounds__(kCountBinThreads)
     count_in_shared_kernel(const __grid_constant__ Bins bins, const typename Bins::Element* x, int64_t n, int64_t head,
@@ -111,6 +133,7 @@ __global__ void __launch_bounds__(kCountBinThreads)
     BK_LAUNCH_SHARED(uint4, shared_words);
     uint32_t* const copies = reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(shared_words) + Bins::kStaged);
     const int64_t words = int64_t{table.num_bins} << table.copy_bits;
+    if (table.is_whole && gridDim.x > 1) open_cluster(copies, static_cast<size_t>(words) * 4);
     for (int64_t i = threadIdx.x; i < words; i += kCountBinThreads) copies[i] = 0;
     const void* const staged = stage_bins(bins, shared_words);
     __syncthreads();
@@ -123,8 +146,12 @@ __global__ void __launch_bounds__(kCountBinThreads)
         uint32_t sum = 0;
         for (int c = 0; c < 1 << table.copy_bits; ++c)  // rotated, so that lanes read different banks
             sum += copies[(int64_t{bin} << table.copy_bits) + ((c + bin) & ((1 << table.copy_bits) - 1))];
-        if (sum > 0) table.add(bin, sum);
+        if (table.is_whole)
+            copies[int64_t{bin} << table.copy_bits] = sum;
+        else if (sum > 0)
+            table.add(bin, sum);
     }
+    if (table.is_whole) store_counts(table, copies);
 }
 
 template <class Bins>
@@ -169,13 +196,32 @@ int64_t count_blocks(int64_t n, int64_t blocks_per_sm) {
     return std::max(std::min(ceil_div(n, block_elements), most), ceil_div<int64_t>(n, int64_t{1} << 30));
 }
 
+// The number of copies of a table that fit, as a power of two, at most 32.
+inline int32_t copy_bits_within(int64_t num_bins, int64_t bytes) {
+    int32_t bits = 0;
+    while (bits < 5 && (num_bins << (bits + 1)) * 4 <= bytes) ++bits;
+    return bits;
+}
+
+template <class Bins>
+unsigned shared_bytes(const CountTable& table) {
+    return static_cast<unsigned>(Bins::kStaged + (int64_t{table.num_bins} << table.copy_bits) * 4);
+}
+
 template <class Bins, class Count>
 Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::Element* x, int64_t n, int64_t num_bins,
                   Count* counts) {
     using Element = typename Bins::Element;
+    CountTable table{counts, static_cast<int32_t>(num_bins), 0, sizeof(Count) == 8, false};
+    const int64_t head = elements_to_alignment(x, n), whole_blocks = ceil_div(n, kWholeElements);
+    table.is_whole = num_bins <= kWholeTableBins && whole_blocks <= most_cluster_blocks();
+    if (table.is_whole) {
+        table.copy_bits = copy_bits_within(num_bins, kWholeTableBytes);
+        const auto blocks = static_cast<unsigned>(whole_blocks);
+        const Grid grid{dim3(blocks), dim3(kCountBinThreads), blocks, shared_bytes<Bins>(table)};
+        return launch_kernel(launch, grid, count_in_shared_kernel<Bins>, bins, x, n, head, table);
+    }
     BK_TRY(clear_counts(launch, num_bins, counts));
-    CountTable table{counts, static_cast<int32_t>(num_bins), 0, sizeof(Count) == 8};
-    const int64_t head = elements_to_alignment(x, n);
     if constexpr (kCountsPatterns<Bins>) {
         bool is_done = false;
         const Status status = count_patterns(launch, bins, x, n, head, table, &is_done);
@@ -188,8 +234,8 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
                         static_cast<unsigned>(Bins::kStaged)};
         return launch_kernel(launch, grid, count_in_memory_kernel<Bins>, bins, x, n, head, table);
     }
-    while (table.copy_bits < 5 && (num_bins << (table.copy_bits + 1)) * 4 <= kTableBytes) ++table.copy_bits;
-    const auto bytes = static_cast<unsigned>(Bins::kStaged + (num_bins << table.copy_bits) * 4);
+    table.copy_bits = copy_bits_within(num_bins, kTableBytes);
+    const unsigned bytes = shared_bytes<Bins>(table);
     const int64_t blocks_per_sm = std::max<int64_t>(1, std::min<int64_t>(4, (227 << 10) / (bytes + 1024)));
     const Grid grid{dim3(static_cast<unsigned>(count_blocks<Element>(n, blocks_per_sm))), dim3(kCountBinThreads), 1, bytes};
     return launch_kernel(launch, grid, count_in_shared_kernel<Bins>, bins, x, n, head, table);

@@ -18,8 +18,15 @@ namespace bk {
 struct CountTable {
     void* counts;
     int32_t num_bins, copy_bits;
-    bool is_wide;  // u64, else u32
+    bool is_wide;   // u64, else u32
+    bool is_whole;  // the blocks are those of one cluster, which stores all counts; else blocks add to cleared ones
 
+    BK_DEVICE void set(int64_t bin, uint32_t count) const {
+        if (is_wide)
+            static_cast<uint64_t*>(counts)[bin] = count;
+        else
+            static_cast<uint32_t*>(counts)[bin] = count;
+    }
     BK_DEVICE void add(int64_t bin, uint32_t count) const {
         if (is_wide)
             atomicAdd(static_cast<unsigned long long*>(counts) + bin, static_cast<unsigned long long>(count));

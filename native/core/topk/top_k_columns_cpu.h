@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few results of rows whose elements are apart, as along the first axis of an array: rows that lie side by side share cache
-// lines, so that several are read at once, in one pass. Each keeps the elements ahead of its limit, and cuts them to its
-// results when they are twice as many: of n random elements k (1 + ln(n / k)) are kept at some time.
+// Few results of rows whose elements are apart, as along the first axis of an array: rows that lie side by side have elements
+// in the same cache lines, so that several are read at once, in one pass. Each keeps the elements ahead of its limit, and cuts
+// them to its results when they are twice as many: of n random elements k (1 + ln(n / k)) are kept at some time.
 #pragma once
 
 #include <algorithm>
@@ -42,14 +42,14 @@ public:
                 const KeyOrder<Bits> order = rows.order;
                 Bits gathered[kColumns];
                 for (int64_t i = begin; i < end; ++i) {
-                    const Bits* line = first[0] + i * step;
+                    const Bits* across = first[0] + i * step;
                     if (!is_dense) {
                         for (int c = 0; c < kColumns; ++c) gathered[c] = first[c][i * step];
-                        line = gathered;
+                        across = gathered;
                     }
                     uint32_t key[kColumns], is_ahead = 0;
                     for (int c = 0; c < kColumns; ++c) {
-                        key[c] = order.selected(line[c]);
+                        key[c] = order.selected(across[c]);
                         is_ahead |= static_cast<uint32_t>(key[c] < limit_[c]);
                     }
                     if (is_ahead != 0) keep(key, i, results);
