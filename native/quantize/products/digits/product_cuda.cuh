@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "core/codec/block_format.h"
 #include "core/intrinsics/tensor_core.cuh"
@@ -19,7 +20,12 @@
 
 namespace bk {
 
-constexpr int kDigitWarps = 16, kStaticBytesOfDigits = 1024;
+constexpr int kStaticBytesOfDigits = 1024;
+// Warps of a block, as many as the registers of an SM serve: they hide each other's latency.
+template <class Format, int kColumnBlocks>
+constexpr int kDigitWarps = kColumnBlocks > 1      ? 16
+                            : Format::kGroup == 16 ? 20
+                                                   : 24;
 constexpr int kMostBatch = 16;  // tiles of one row of x
 
 // Shared memory of a launch: the rings of the warps, the digits of x, and the partial sums of a batch.
@@ -127,9 +133,7 @@ struct TileRing {
     // Waits for the oldest stage, that of `slice` of `tile`, and issues another; rows[half] is where the bytes of row
     // lane / 4 + 8 half begin.
     BK_DEVICE void advance(int64_t tile, int slice, const uint8_t* (&rows)[2]) {
-        if (stage_count == 4)
-            wait_for_copies<2>();
-        else if (stage_count == 3)
+        if (stage_count == 3)
             wait_for_copies<1>();
         else
             wait_for_copies<0>();
@@ -289,7 +293,7 @@ BK_DEVICE void store_batch(const float* partials, const RowScale* scales, const 
 }
 
 template <class Format, int kColumnBlocks>
-__global__ void __launch_bounds__(32 * kDigitWarps, 1)
+__global__ void __launch_bounds__(32 * kDigitWarps<Format, kColumnBlocks>, 1)
     digit_product_kernel(const __grid_constant__ BlockProduct p, const __grid_constant__ DigitShape shape, bool is_vector) {
     using Stage = WeightStage<Format, 1>;
     BK_LAUNCH_SHARED(uint4, shared_words);
@@ -331,15 +335,16 @@ __global__ void __launch_bounds__(32 * kDigitWarps, 1)
 template <class Format>
 DigitShape digit_shape(const BlockProduct& p) {
     using Stage = WeightStage<Format, 1>;
-    constexpr int kChoices[][2] = {{16, 4}, {16, 3}, {8, 4}, {16, 2}, {8, 2}};  // warps and stages
     const int64_t blocks = std::max<int64_t>(device_sms(), 1), tiles = ceil_div<int64_t>(p.n, 16);
     DigitShape shape{};
     shape.x = DigitColumns::of(static_cast<int>(p.m), static_cast<int>(p.k), Format::kHasOffset ? Format::kGroup : 0);
     shape.batch = static_cast<int>(std::min<int64_t>(ceil_div(tiles, blocks), std::max<int64_t>(kMostBatch / p.m, 1)));
-    for (const auto& choice : kChoices) {
-        shape.warps = choice[0];
-        shape.stages = choice[1];
-        shape.ring_bytes = shape.warps * shape.stages * Stage::kSize;
+    constexpr int kFew = kDigitWarps<Format, 4>;
+    const int most = p.m <= DigitSums<1>::kRows ? kDigitWarps<Format, 1> : kFew;
+    for (const auto& [warps, stages] : {std::pair{most, 3}, {most, 2}, {kFew, 3}, {kFew, 2}}) {
+        shape.warps = warps;
+        shape.stages = stages;
+        shape.ring_bytes = warps * stages * Stage::kSize;
         if (has_shared(shape.bytes() + kStaticBytesOfDigits)) return shape;
     }
     shape.warps = 0;
