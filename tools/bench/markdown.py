@@ -219,7 +219,8 @@ def by_family(rows: Sequence[Row]) -> str:
             shares = [row["of_copy"] for row in large]
             ratios = [row["times_peer"] for row in found.get(dtype, ()) if row["times_peer"]]
             cells += [number(statistics.median(shares)) if shares else "", *(spread(ratios))]
-        lines.append([family, str(max(map(len, found.values()))), *cells])
+        if any(cells):
+            lines.append([family, str(max(map(len, found.values()))), *cells])
     head = [
         "",
         "problems",
