@@ -80,7 +80,7 @@ void count_few_bins(const Bins& bins, const typename Bins::Element* x, int64_t n
     });
 }
 
-constexpr int64_t kManyPatterns = 1 << 16;  // elements; fewer are not worth the slots
+constexpr int64_t kManyCpuPatterns = 1 << 16;  // elements; fewer are not worth the slots
 constexpr int32_t kMostSlots = 6144;        // 24 KiB of the stack
 
 // Elements of bf16 are mostly beside an edge that is rounded to bf16, where bins are computed one by one.
@@ -115,7 +115,7 @@ Status count_bins(const Launch& launch, const Bins& bins, const typename Bins::E
     BK_TRY(clear_counts(launch, num_bins, counts));
     Unsigned* const sums = reinterpret_cast<Unsigned*>(counts);
     if constexpr (kCountsPatterns<Bins>) {
-        if (n >= kManyPatterns) {
+        if (n >= kManyCpuPatterns) {
             const auto slots = PatternSlots<typename Bins::Element>::make(bins);
             if (slots.count * 4 <= kMostSlots) return count_patterns<4>(bins, slots, x, n, sums), Status::kOk;
             if (slots.count <= kMostSlots) return count_patterns<1>(bins, slots, x, n, sums), Status::kOk;
