@@ -81,7 +81,7 @@ void count_few_bins(const Bins& bins, const typename Bins::Element* x, int64_t n
 }
 
 constexpr int64_t kManyCpuPatterns = 1 << 16;  // elements; fewer are not worth the slots
-constexpr int32_t kMostSlots = 6144;        // 24 KiB of the stack
+constexpr int32_t kMostSlots = 6144;           // 24 KiB of the stack
 
 // Elements of bf16 are mostly beside an edge that is rounded to bf16, where bins are computed one by one.
 template <int kCopies, class T, class Count>
