@@ -150,6 +150,15 @@ def test_a_row_does_not_depend_on_the_batch(rng, name):
     np.testing.assert_array_equal(bk.quantized_matmul(x, data[3:9], name, batch_invariant=True), whole[:, 3:9])
 
 
+@pytest.mark.parametrize(("name", "blocks"), [("q4_0", 5), ("q6_K", 3), ("q4_K", 29)])
+def test_bits_do_not_depend_on_where_a_row_of_weights_is(rng, name, blocks):
+    data, _ = make(rng, name, 2_300, blocks)
+    x = rng.standard_normal((2, blocks * FORMATS[name].values)).astype(np.float32)
+    whole = bk.quantized_matmul(x, data, name)
+    for first in (3, 16, 2_120):
+        np.testing.assert_array_equal(bk.quantized_matmul(x, data[first:], name), whole[:, first:])
+
+
 def test_shapes_that_do_not_fit(rng):
     data, _ = make(rng, "q4_0", 4, 2)
     with pytest.raises(bk.InvalidProblemError, match="x has shape"):

@@ -57,8 +57,9 @@ struct Dispatches {
     bool accumulates;  // y[token] += instead of =, in the order of the dispatches, each sum rounded to y's dtype
 };
 
-// y[i, j] = sum over k of x[i, k] w[j, k] + bias[j], accumulated in f32 in an order that depends on k alone. Row j of the
-// weights is k / kBlock blocks of its format; x, y and bias have one dtype. Experts follow one another in `weights`.
+// y[i, j] = sum over k of x[i, k] w[j, k] + bias[j], accumulated in f32 in an order that depends on k and on what multiplies:
+// with kInvariantBackend that is the same for every m. Row j of the weights is k / kBlock blocks of its format; x, y and bias
+// have one dtype. Experts follow one another in `weights`.
 struct BlockProduct {
     int64_t m, n, k;
     const uint8_t* weights;

@@ -273,19 +273,24 @@ BK_DEVICE_COLD float plain_dot(const BlockProduct& p, int64_t row, int64_t j) {
     return sum;
 }
 
-// Adds the partial sums of a batch in the order of the warps, and stores the results.
+// Adds the partial sums of a batch, and stores the results. Slices that are equal modulo the number of warps are a warp's, and
+// are added in the order of their residues, so that bits do not depend on where the tile is in the batch.
 template <class Format>
 BK_DEVICE void store_batch(const float* partials, const RowScale* scales, const DigitShape& shape, const BlockProduct& p,
-                           const SliceWalk& walk) {
-    const int of_tile = 16 * shape.x.rows;
+                           const SliceWalk& walk, int slices) {
+    const int of_tile = 16 * shape.x.rows, residues = min(slices, shape.warps);
     for (int index = static_cast<int>(threadIdx.x); index < walk.count * of_tile; index += static_cast<int>(blockDim.x)) {
         const int own = index / of_tile, at = index % of_tile, i = at / 16;
         const int64_t j = (walk.tile + own * int64_t{gridDim.x}) * 16 + at % 16;
         if (j >= p.n) continue;
         const float* const partial = partials + own * shape.sums_of_tile() + at;
         float value = 0;
+        int warp = own * slices % shape.warps;
 #pragma unroll 8
-        for (int w = 0; w < shape.warps; ++w) value += partial[w * of_tile];
+        for (int residue = 0; residue < residues; ++residue) {
+            value += partial[warp * of_tile];
+            warp = warp + 1 == shape.warps ? 0 : warp + 1;
+        }
         value = scales[i].is_finite() ? scales[i].value(value) : plain_dot<Format>(p, i, j);
         if (p.bias != nullptr) value += load_float(p.bias, j, p.dtype);
         store_float(p.y, i * p.y_row + j, p.dtype, value);
@@ -308,10 +313,6 @@ __global__ void __launch_bounds__(32 * kDigitWarps<Format, kColumnBlocks>, 1)
     for (walk.enter(blockIdx.x, ring.tiles, shape.batch, warp, ring.slices); walk.count > 0;
          walk.enter(walk.tile + int64_t{shape.batch} * gridDim.x, ring.tiles, shape.batch, warp, ring.slices)) {
         float* const own = partials + warp * of_tile;
-        if (ring.slices < shape.warps)  // some warp has no slice of a tile
-            for (int i = static_cast<int>(threadIdx.x % 32); i < walk.count * of_tile; i += 32)
-                own[i / of_tile * shape.sums_of_tile() + i % of_tile] = 0;
-        __syncwarp();
         while (!walk.is_done()) {
             DigitSums<kColumnBlocks> sums;
             const int tile = walk.own;
@@ -325,7 +326,7 @@ __global__ void __launch_bounds__(32 * kDigitWarps<Format, kColumnBlocks>, 1)
             sums.store(own + tile * shape.sums_of_tile(), shape.x.rows);
         }
         __syncthreads();
-        store_batch<Format>(partials, scales, shape, p, walk);
+        store_batch<Format>(partials, scales, shape, p, walk, ring.slices);
         __syncthreads();
     }
     wait_for_copies<0>();
