@@ -24,8 +24,8 @@ constexpr int kStaticBytesOfDigits = 1024;
 // Warps of a block, as many as the registers of an SM serve: they hide each other's latency.
 template <class Format, int kColumnBlocks>
 constexpr int kDigitWarps = kColumnBlocks > 1      ? 16
-                            : Format::kGroup == 16 ? 20
-                                                   : 24;
+                            : Format::kGroup == 32 ? 24
+                                                   : 20;
 constexpr int kMostBatch = 16;  // tiles of one row of x
 
 // Shared memory of a launch: the rings of the warps, the digits of x, and the partial sums of a batch.
